@@ -1,0 +1,289 @@
+//! Two-dimensional convolution of channels-last images, and its gradients.
+//!
+//! All three kernels are matrix products over the windows of the images ([`crate::im2col`]): a tile of windows is
+//! copied side by side into a buffer that stays in the cache, then multiplied. Tiles depend on the shape alone.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::activation::Activation;
+use crate::conv_shape::Plan;
+pub use crate::conv_shape::{Conv2dShape, Padding};
+use crate::error::{Check, Result};
+use crate::gemm::{Mat, Threads, Update, product};
+use crate::im2col::{SLACK, col2im, im2col};
+use crate::par::{CHUNK, map_chunks};
+use crate::rows::{column_sums, finish};
+use crate::scratch::with_scratch;
+
+/// Elements of a tile of windows: a quarter of a megabyte, half of a common second-level cache.
+const TILE: usize = 1 << 16;
+/// Fewest windows of a tile: below that, reading the weights costs as much as multiplying with them.
+const MIN_TILE_ROWS: usize = 256;
+
+/// Windows of a tile of `columns` elements each.
+fn tile_rows(columns: usize) -> usize {
+    (TILE / columns.max(1)).max(MIN_TILE_ROWS)
+}
+
+/// y = act(x ⋆ w + b), the cross-correlation of neural networks:
+/// y\[b, i, j, o\] = act(Σ x\[b, i·s + k − top, j·s + l − left, c\] w\[k, l, c, o\] + b\[o\]).
+///
+/// # Shapes
+/// - y: `[B, OH, OW, O]`, x: `[B, H, W, C]`, weight: `[KH, KW, C, O]`, bias: `[O]`
+///
+/// # Errors
+/// If a length does not fit `shape`, or the window does not fit the padded image.
+///
+/// ```
+/// use ktied_kernels::activation::Activation;
+/// use ktied_kernels::conv::{Conv2dShape, forward};
+/// let shape = Conv2dShape::valid(1, [2, 2], 1, 1, [2, 2], [1, 1]);
+/// let mut y = [0.0];
+/// forward(&mut y, &[1., 2., 3., 4.], &[1., 0., 0., 1.], None, &shape, Activation::Identity)?;
+/// assert_eq!(y, [5.0]);
+/// # Ok::<(), ktied_kernels::ShapeError>(())
+/// ```
+pub fn forward(
+    y: &mut [f32],
+    x: &[f32],
+    weight: &[f32],
+    bias: Option<&[f32]>,
+    shape: &Conv2dShape,
+    activation: Activation,
+) -> Result<()> {
+    let check = Check("conv2d");
+    let plan = shape.plan(check)?;
+    check.len("y", y, plan.y_len)?;
+    check.len("x", x, plan.x_len)?;
+    check.len("weight", weight, plan.weight_len)?;
+    bias.map_or(Ok(()), |bias| check.len("bias", bias, shape.outputs))?;
+    convolve(y, x, weight, bias, &plan, activation)
+}
+
+fn convolve(
+    y: &mut [f32],
+    x: &[f32],
+    weight: &[f32],
+    bias: Option<&[f32]>,
+    plan: &Plan,
+    activation: Activation,
+) -> Result<()> {
+    if y.is_empty() {
+        return Ok(());
+    }
+    let outputs = plan.shape.outputs;
+    let weight = Mat::new(weight, plan.patch, outputs)?;
+    let tile_rows = tile_rows(plan.patch);
+    y.par_chunks_mut(tile_rows * outputs).enumerate().try_for_each(|(tile, y)| {
+        let rows = tile * tile_rows..tile * tile_rows + y.len() / outputs;
+        with_windows(x, plan, rows, 0..plan.patch, |windows| {
+            product(y, windows, weight, Update::Overwrite, Threads::One)
+        })?;
+        finish(y, bias, activation);
+        Ok(())
+    })
+}
+
+/// Runs `task` on the elements `columns` of the windows `rows`, as a matrix.
+fn with_windows<T>(
+    x: &[f32],
+    plan: &Plan,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    task: impl FnOnce(Mat<'_>) -> Result<T>,
+) -> Result<T> {
+    let (num_rows, num_columns) = (rows.len(), columns.len());
+    if plan.is_pointwise() {
+        let windows = &x[rows.start * plan.patch + columns.start..];
+        return task(Mat::with_row_stride(windows, num_rows, num_columns, plan.patch)?);
+    }
+    let len = num_rows * num_columns;
+    with_scratch(len + SLACK, |col| {
+        im2col(col, x, plan, rows, columns);
+        task(Mat::new(&col[..len], num_rows, num_columns)?)
+    })
+}
+
+/// dW = Σ over windows of windowᵀ·dz, and db = Σ dz.
+///
+/// dz is the gradient of the sums before the activation: [`crate::activation::backward`] makes it from that of y.
+///
+/// # Shapes
+/// - dweight: `[KH, KW, C, O]`, dbias: `[O]`, dz: `[B, OH, OW, O]`, x: `[B, H, W, C]`
+///
+/// # Errors
+/// If a length does not fit `shape`, or the window does not fit the padded image.
+pub fn backward_weight(
+    dweight: &mut [f32],
+    dbias: Option<&mut [f32]>,
+    dz: &[f32],
+    x: &[f32],
+    shape: &Conv2dShape,
+) -> Result<()> {
+    let check = Check("conv2d backward_weight");
+    let plan = shape.plan(check)?;
+    check.len("dweight", dweight, plan.weight_len)?;
+    check.len("dz", dz, plan.y_len)?;
+    check.len("x", x, plan.x_len)?;
+    if let Some(dbias) = dbias {
+        check.len("dbias", dbias, shape.outputs)?;
+        column_sums(dbias, dz);
+    }
+    if dz.is_empty() || dweight.is_empty() {
+        dweight.fill(0.0);
+        return Ok(());
+    }
+    if plan.weight_len <= MAX_PRIVATE {
+        weight_by_rows(dweight, dz, x, &plan)
+    } else {
+        weight_by_columns(dweight, dz, x, &plan)
+    }
+}
+
+/// Largest dW of which every group of windows gets its own.
+const MAX_PRIVATE: usize = 1 << 18;
+/// Groups of windows with a dW of their own.
+const NUM_GROUPS: usize = 16;
+
+/// A small dW: the windows are divided into groups, each sums into a dW of its own, and these are added in order.
+fn weight_by_rows(dweight: &mut [f32], dz: &[f32], x: &[f32], plan: &Plan) -> Result<()> {
+    let tile_rows = tile_rows(plan.patch);
+    let num_tiles = plan.num_rows().div_ceil(tile_rows);
+    let group_rows = num_tiles.div_ceil(NUM_GROUPS) * tile_rows;
+    let parts = map_chunks(plan.num_rows(), group_rows, |rows| {
+        let mut part = vec![0.0; plan.weight_len];
+        accumulate_weight(&mut part, dz, x, plan, rows, 0..plan.patch)?;
+        Ok(part)
+    });
+    let parts: Vec<Vec<f32>> = parts.into_iter().collect::<Result<_>>()?;
+    dweight.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, dweight)| {
+        dweight.fill(0.0);
+        for part in &parts {
+            dweight.iter_mut().zip(&part[chunk * CHUNK..]).for_each(|(d, p)| *d += p);
+        }
+    });
+    Ok(())
+}
+
+/// Rows of a large dW that one task takes.
+const BLOCK: usize = 512;
+
+/// A large dW: its rows are divided, and each task gathers only those elements of all windows.
+fn weight_by_columns(dweight: &mut [f32], dz: &[f32], x: &[f32], plan: &Plan) -> Result<()> {
+    dweight.par_chunks_mut(BLOCK * plan.shape.outputs).enumerate().try_for_each(|(block, dweight)| {
+        let columns = block * BLOCK..block * BLOCK + dweight.len() / plan.shape.outputs;
+        dweight.fill(0.0);
+        accumulate_weight(dweight, dz, x, plan, 0..plan.num_rows(), columns)
+    })
+}
+
+/// dweight += windowsᵀ·dz, over the given rows, for the given columns of the windows, tile by tile.
+fn accumulate_weight(
+    dweight: &mut [f32],
+    dz: &[f32],
+    x: &[f32],
+    plan: &Plan,
+    rows: Range<usize>,
+    columns: Range<usize>,
+) -> Result<()> {
+    let outputs = plan.shape.outputs;
+    let tile_rows = tile_rows(columns.len());
+    for start in rows.clone().step_by(tile_rows) {
+        let tile = start..rows.end.min(start + tile_rows);
+        let dz = Mat::new(&dz[tile.start * outputs..tile.end * outputs], tile.len(), outputs)?;
+        with_windows(x, plan, tile, columns.clone(), |windows| {
+            product(dweight, windows.t(), dz, Update::Accumulate, Threads::One)
+        })?;
+    }
+    Ok(())
+}
+
+/// dx = the sum, over the windows that hold a pixel, of dz·Wᵀ at that pixel.
+///
+/// # Shapes
+/// - dx: `[B, H, W, C]`, dz: `[B, OH, OW, O]`, weight: `[KH, KW, C, O]`
+///
+/// # Errors
+/// If a length does not fit `shape`, or the window does not fit the padded image.
+pub fn backward_input(dx: &mut [f32], dz: &[f32], weight: &[f32], shape: &Conv2dShape) -> Result<()> {
+    let check = Check("conv2d backward_input");
+    let plan = shape.plan(check)?;
+    check.len("dx", dx, plan.x_len)?;
+    check.len("dz", dz, plan.y_len)?;
+    check.len("weight", weight, plan.weight_len)?;
+    if dx.is_empty() || dz.is_empty() {
+        dx.fill(0.0);
+        return Ok(());
+    }
+    match mirrored(shape) {
+        Some(mirror) => {
+            convolve(dx, dz, &mirror_weight(weight, &plan), None, &mirror.plan(check)?, Activation::Identity)
+        }
+        None => scatter_input(dx, dz, weight, &plan),
+    }
+}
+
+/// The convolution of dz with the weights turned round that gives dx: there is one if the window moves by one pixel
+/// and never lies wholly in the padding.
+fn mirrored(shape: &Conv2dShape) -> Option<Conv2dShape> {
+    let ([kh, kw], Padding { top, bottom, left, right }) = (shape.kernel, shape.padding);
+    if shape.stride != [1, 1] {
+        return None;
+    }
+    let padding = Padding {
+        top: (kh - 1).checked_sub(top)?,
+        bottom: (kh - 1).checked_sub(bottom)?,
+        left: (kw - 1).checked_sub(left)?,
+        right: (kw - 1).checked_sub(right)?,
+    };
+    let (height, width) = (shape.out_height().ok()?, shape.out_width().ok()?);
+    Some(Conv2dShape { height, width, channels: shape.outputs, outputs: shape.channels, padding, ..*shape })
+}
+
+/// `[KH, KW, C, O]` → `[KH, KW, O, C]` with both window axes reversed.
+fn mirror_weight(weight: &[f32], plan: &Plan) -> Vec<f32> {
+    let Conv2dShape { channels, outputs, .. } = plan.shape;
+    let mut mirrored = vec![0.0; plan.weight_len];
+    let blocks = mirrored.par_chunks_mut(channels * outputs).zip(weight.par_chunks(channels * outputs).rev());
+    blocks.for_each(|(to, from)| transpose(to, from, channels, outputs));
+    mirrored
+}
+
+/// to\[j, i\] = from\[i, j\], in squares, so that both sides stay in the cache.
+fn transpose(to: &mut [f32], from: &[f32], rows: usize, columns: usize) {
+    const SQUARE: usize = 16;
+    for top in (0..rows).step_by(SQUARE) {
+        for left in (0..columns).step_by(SQUARE) {
+            for j in left..columns.min(left + SQUARE) {
+                for i in top..rows.min(top + SQUARE) {
+                    to[j * rows + i] = from[i * columns + j];
+                }
+            }
+        }
+    }
+}
+
+/// dx by way of the gradient of every window, dz·Wᵀ, added back onto the image. One task has whole images, so no two
+/// write the same pixel.
+fn scatter_input(dx: &mut [f32], dz: &[f32], weight: &[f32], plan: &Plan) -> Result<()> {
+    let Conv2dShape { batch, outputs, .. } = plan.shape;
+    let weight = Mat::new(weight, plan.patch, outputs)?;
+    let (image_rows, tile_rows) = (plan.rows_per_image(), tile_rows(plan.patch));
+    let num_images = (tile_rows / image_rows).max(1);
+    let (dx_chunk, dz_chunk) = (num_images * (dx.len() / batch), num_images * image_rows * outputs);
+    dx.par_chunks_mut(dx_chunk).zip(dz.par_chunks(dz_chunk)).try_for_each(|(dx, dz)| {
+        dx.fill(0.0);
+        for (tile, dz) in dz.chunks(tile_rows * outputs).enumerate() {
+            let num_rows = dz.len() / outputs;
+            let rows = tile * tile_rows..tile * tile_rows + num_rows;
+            with_scratch(num_rows * plan.patch, |col| -> Result<()> {
+                product(col, Mat::new(dz, num_rows, outputs)?, weight.t(), Update::Overwrite, Threads::One)?;
+                col2im(dx, col, plan, rows);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
+}

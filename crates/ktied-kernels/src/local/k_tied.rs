@@ -1,0 +1,281 @@
+//! Local reparameterisation under a k-tied posterior, through the low-rank identity of the variance.
+
+use rayon::prelude::*;
+
+use super::{BiasScale, add, add_noise, square, variance_grad};
+use crate::NoiseKey;
+use crate::error::{Check, Result};
+use crate::noise::{GROUP, for_each_normal_group};
+use crate::par::{add_in_order, rows_per_chunk};
+use crate::scale::{Factors, LogFactors, add_run_backward, dot, row_runs, scale_run};
+use crate::simd::vectorized;
+
+/// P and Q of σ² = P Qᵀ, both transposed so that one pair of factors is one run of memory.
+struct Pairs {
+    /// (a, b) with a ≤ b, R of them.
+    pairs: Vec<(usize, usize)>,
+    /// `[R, M]`: c·uₐuᵦ with c = 2 where a < b.
+    p: Vec<f32>,
+    /// `[R, N]`: vₐvᵦ
+    q: Vec<f32>,
+    num_rows: usize,
+    num_cols: usize,
+}
+
+impl Pairs {
+    fn new(f: &Factors, num_rows: usize) -> Self {
+        let pairs: Vec<_> = (0..f.rank).flat_map(|a| (a..f.rank).map(move |b| (a, b))).collect();
+        let double = |a, b| if a < b { 2.0 } else { 1.0 };
+        let p = pairs.iter().flat_map(|&(a, b)| f.u.chunks_exact(f.rank).map(move |u| double(a, b) * u[a] * u[b]));
+        let q = pairs.iter().flat_map(|&(a, b)| f.v_row(a).iter().zip(f.v_row(b)).map(|(x, y)| x * y));
+        Self { p: p.collect(), q: q.collect(), num_rows, num_cols: f.num_cols, pairs }
+    }
+
+    fn count(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// dL/d ln of one factor, `[len, K]`, from dL/d of its products, `[R, len]`: the product of pair (a, b) is
+    /// proportional to both members, so what it gets goes to each.
+    fn backward(&self, d_log: &mut [f32], products: &[f32], d_products: &[f32], len: usize, rank: usize) {
+        d_log.fill(0.0);
+        for (r, &(a, b)) in self.pairs.iter().enumerate() {
+            for i in 0..len {
+                let share = products[r * len + i] * d_products[r * len + i];
+                d_log[i * rank + a] += share;
+                d_log[i * rank + b] += share;
+            }
+        }
+    }
+}
+
+/// Adds the noise of a k-tied dense layer to its mean activations: y ← y + √((x²P)Qᵀ + σ_b² + 1e-12) ∘ ε.
+///
+/// `tape` receives x²P, all that the backward pass needs besides the inputs.
+///
+/// # Shapes
+/// - y: `[B, N]`, holding the means; x: `[B, M]`; tape: `[B, R]`
+///
+/// # Errors
+/// If the lengths do not fit the factors.
+pub fn k_tied(
+    y: &mut [f32],
+    tape: &mut [f32],
+    x: &[f32],
+    batch: usize,
+    factors: LogFactors<'_>,
+    bias: Option<BiasScale<'_>>,
+    key: NoiseKey,
+) -> Result<()> {
+    let check = Check("local_k_tied");
+    let (m, n, r) = (factors.num_rows, factors.num_cols, num_pairs(check, factors, batch)?);
+    check.len("y", y, batch * n)?;
+    check.len("x", x, batch * m)?;
+    check.len("tape", tape, batch * r)?;
+    let bias = BiasScale::variance(bias, check, n)?;
+    let pairs = Pairs::new(&factors.exp(), m);
+    let rows = rows_per_chunk(m);
+    tape.par_chunks_mut(rows * r).enumerate().for_each(|(c, tape)| {
+        for (i, z) in tape.chunks_exact_mut(r).enumerate() {
+            project_squares(z, &x[(c * rows + i) * m..][..m], &pairs.p);
+        }
+    });
+    let chunk = rows_per_chunk(n) * n;
+    y.par_chunks_mut(chunk.max(1)).enumerate().for_each(|(c, y)| {
+        let base = c * chunk;
+        for_each_normal_group(key, base..base + y.len(), |first, eps| {
+            let mut variance = [0.0; GROUP];
+            variance_group(&mut variance[..eps.len()], first, tape, &pairs.q, &bias, n, r);
+            add_noise(&mut y[first - base..][..eps.len()], &variance, eps);
+        });
+    });
+    Ok(())
+}
+
+/// Where the gradients of [`k_tied`] go. The gradient of the means is that of the output itself.
+#[derive(Debug)]
+pub struct KTiedLocalGrads<'a> {
+    /// `[B, M]`, through the variance only.
+    pub x: &'a mut [f32],
+    /// `[M, K]`
+    pub log_u: &'a mut [f32],
+    /// `[N, K]`
+    pub log_v: &'a mut [f32],
+    /// `[N]`, if there is a bias.
+    pub bias_raw: Option<&'a mut [f32]>,
+}
+
+/// Gradients of [`k_tied`]. With G = dy∘ε/(2√var): dQ = Gᵀ(x²P), d(x²P) = GQ, dx = 2x∘(d(x²P)Pᵀ), dP = (x²)ᵀd(x²P).
+///
+/// # Shapes
+/// - d_y: `[B, N]`; x: `[B, M]`; tape: `[B, R]` as the forward pass left it
+///
+/// # Errors
+/// If the lengths do not fit the factors.
+pub fn k_tied_backward(
+    grads: KTiedLocalGrads<'_>,
+    d_y: &[f32],
+    tape: &[f32],
+    x: &[f32],
+    batch: usize,
+    factors: LogFactors<'_>,
+    bias: Option<BiasScale<'_>>,
+    key: NoiseKey,
+) -> Result<()> {
+    let check = Check("local_k_tied_backward");
+    let (m, n, r) = (factors.num_rows, factors.num_cols, num_pairs(check, factors, batch)?);
+    check.len("d_y", d_y, batch * n)?;
+    check.len("x", x, batch * m)?;
+    check.len("tape", tape, batch * r)?;
+    check.len("grads.x", grads.x, batch * m)?;
+    check.len("grads.log_u", grads.log_u, factors.log_u.len())?;
+    check.len("grads.log_v", grads.log_v, factors.log_v.len())?;
+    let bias_variance = BiasScale::variance(bias, check, n)?;
+    if let Some(d) = &grads.bias_raw {
+        check.len("grads.bias_raw", d, n)?;
+    }
+    let pairs = Pairs::new(&factors.exp(), m);
+    let side = Side { d_y, tape, x, bias: &bias_variance, key, pairs: &pairs };
+    let [d_p, d_q, d_bias] = side.backward(grads.x, batch);
+    pairs.backward(grads.log_u, &pairs.p, &d_p, m, factors.rank);
+    pairs.backward(grads.log_v, &pairs.q, &d_q, n, factors.rank);
+    if let (Some(d_raw), Some(bias)) = (grads.bias_raw, bias) {
+        bias.backward(d_raw, &d_bias);
+    }
+    Ok(())
+}
+
+/// R, after checking that nothing overflows.
+fn num_pairs(check: Check, factors: LogFactors<'_>, batch: usize) -> Result<usize> {
+    factors.check(check)?;
+    let r = check.product(&[factors.rank, factors.rank + 1])? / 2;
+    check.product(&[batch, factors.num_rows])?;
+    check.product(&[batch, factors.num_cols])?;
+    check.product(&[batch.max(factors.num_rows).max(factors.num_cols), r])?;
+    Ok(r)
+}
+
+/// What the backward pass reads.
+struct Side<'a> {
+    d_y: &'a [f32],
+    tape: &'a [f32],
+    x: &'a [f32],
+    bias: &'a [f32],
+    key: NoiseKey,
+    pairs: &'a Pairs,
+}
+
+impl Side<'_> {
+    /// Writes dL/dx and returns [dP `[R, M]`, dQ `[R, N]`, dσ_b² `[N]`], a fixed chunk of examples at a time.
+    fn backward(&self, d_x: &mut [f32], batch: usize) -> [Vec<f32>; 3] {
+        let (m, n, r) = (self.pairs.num_rows, self.pairs.num_cols, self.pairs.count());
+        let rows = rows_per_chunk(m.max(n));
+        let chunks = batch.div_ceil(rows);
+        // With no inputs there is nothing to write, and still a gradient for v and the bias.
+        let slices: Vec<&mut [f32]> =
+            if m == 0 { (0..chunks).map(|_| Default::default()).collect() } else { d_x.chunks_mut(rows * m).collect() };
+        let parts: Vec<[Vec<f32>; 3]> = slices
+            .into_par_iter()
+            .enumerate()
+            .map(|(c, d_x)| {
+                let examples = c * rows..batch.min((c + 1) * rows);
+                let (mut d_q, mut d_bias) = (vec![0.0; r * n], vec![0.0; n]);
+                let d_z = self.output_side(examples.clone(), &mut d_q, &mut d_bias);
+                let mut d_p = vec![0.0; r * m];
+                for (i, b) in examples.enumerate() {
+                    let x = &self.x[b * m..(b + 1) * m];
+                    unproject(&mut d_x[i * m..(i + 1) * m], &mut d_p, x, &d_z[i * r..(i + 1) * r], &self.pairs.p);
+                }
+                [d_p, d_q, d_bias]
+            })
+            .collect();
+        let mut sums = [vec![0.0; r * m], vec![0.0; r * n], vec![0.0; n]];
+        for part in parts {
+            sums.iter_mut().zip(part).for_each(|(sum, part)| add_in_order(sum, &[part]));
+        }
+        sums
+    }
+
+    /// dL/d(x²P) of some examples, `[examples, R]`, adding to dQ and dσ_b².
+    fn output_side(&self, examples: std::ops::Range<usize>, d_q: &mut [f32], d_bias: &mut [f32]) -> Vec<f32> {
+        let (n, r) = (self.pairs.num_cols, self.pairs.count());
+        let mut d_z = vec![0.0; examples.len() * r];
+        for_each_normal_group(self.key, examples.start * n..examples.end * n, |first, eps| {
+            let mut buffer = [0.0; GROUP];
+            let grad = &mut buffer[..eps.len()];
+            variance_group(grad, first, self.tape, &self.pairs.q, self.bias, n, r);
+            variance_grad(grad, &self.d_y[first..first + eps.len()], eps);
+            output_group(&mut d_z, d_q, d_bias, grad, first, examples.start, self.tape, &self.pairs.q, n, r);
+        });
+        d_z
+    }
+}
+
+vectorized! {
+    /// zᵣ = Σᵢ xᵢ² pᵣᵢ
+    fn project_squares(z: &mut [f32], x: &[f32], p: &[f32]) {
+        z.fill(0.0);
+        let mut squares = [0.0; GROUP];
+        for (g, group) in x.chunks(GROUP).enumerate() {
+            let squares = &mut squares[..group.len()];
+            squares.iter_mut().zip(group).for_each(|(s, x)| *s = x * x);
+            for (r, z) in z.iter_mut().enumerate() {
+                *z += dot(squares, &p[r * x.len() + g * GROUP..][..group.len()]);
+            }
+        }
+    }
+
+    /// Variances of the activations `[first, first + out.len())`.
+    fn variance_group(
+        out: &mut [f32],
+        first: usize,
+        tape: &[f32],
+        q: &[f32],
+        bias: &[f32],
+        n: usize,
+        r: usize,
+    ) {
+        for (row, col, offset, len) in row_runs(first, out.len(), n) {
+            let out = &mut out[offset..offset + len];
+            scale_run(out, &tape[row * r..][..r], q, n, col);
+            out.iter_mut().zip(&bias[col..]).for_each(|(o, b)| *o += b);
+        }
+    }
+
+    fn output_group(
+        d_z: &mut [f32],
+        d_q: &mut [f32],
+        d_bias: &mut [f32],
+        grad: &[f32],
+        first: usize,
+        first_row: usize,
+        tape: &[f32],
+        q: &[f32],
+        n: usize,
+        r: usize,
+    ) {
+        for (row, col, offset, len) in row_runs(first, grad.len(), n) {
+            let grad = &grad[offset..offset + len];
+            let d_z = &mut d_z[(row - first_row) * r..][..r];
+            add_run_backward(d_z, d_q, grad, &tape[row * r..][..r], q, n, col);
+            add(&mut d_bias[col..col + len], grad);
+        }
+    }
+
+    /// dxᵢ = 2xᵢ Σᵣ dzᵣ pᵣᵢ, and dpᵣᵢ += dzᵣ xᵢ².
+    fn unproject(d_x: &mut [f32], d_p: &mut [f32], x: &[f32], d_z: &[f32], p: &[f32]) {
+        let m = x.len();
+        let mut squares = [0.0; GROUP];
+        for (g, x) in x.chunks(GROUP).enumerate() {
+            let (first, squares) = (g * GROUP, &mut squares[..x.len()]);
+            let d_x = &mut d_x[first..first + x.len()];
+            square(squares, x);
+            scale_run(d_x, d_z, p, m, first);
+            d_x.iter_mut().zip(x).for_each(|(d, x)| *d *= 2.0 * x);
+            for (r, &d_z) in d_z.iter().enumerate() {
+                let d_p = &mut d_p[r * m + first..][..x.len()];
+                d_p.iter_mut().zip(&*squares).for_each(|(d, s)| *d += d_z * s);
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Local reparameterisation under a mean-field posterior: a second dense product, x²σ².
+
+use rayon::prelude::*;
+
+use super::{BiasScale, add, add_noise, square, variance_grad};
+use crate::NoiseKey;
+use crate::error::{Check, Result};
+use crate::gemm::{Mat, Threads, Update, product};
+use crate::noise::for_each_normal_group;
+use crate::par::{CHUNK, add_in_order, map_chunks, rows_per_chunk};
+use crate::scale::ScaleForm;
+use crate::simd::vectorized;
+
+/// Adds the noise of a mean-field dense layer to its mean activations: y ← y + √(x²σ² + σ_b² + 1e-12) ∘ ε.
+///
+/// `tape` receives the variances, which the backward pass needs.
+///
+/// # Shapes
+/// - y, tape: `[B, N]`, y holding the means; x: `[B, M]`; raw_scale: `[M, N]`
+///
+/// # Errors
+/// If the lengths do not fit: `batch` and the lengths of x and y give M and N.
+pub fn mean_field(
+    y: &mut [f32],
+    tape: &mut [f32],
+    x: &[f32],
+    batch: usize,
+    raw_scale: &[f32],
+    form: ScaleForm,
+    bias: Option<BiasScale<'_>>,
+    key: NoiseKey,
+) -> Result<()> {
+    let check = Check("local_mean_field");
+    let (m, n) = sizes(check, batch, x, y, raw_scale)?;
+    check.len("tape", tape, y.len())?;
+    let bias = BiasScale::variance(bias, check, n)?;
+    let (x_squares, variances) = (squares(x), scale_squares(raw_scale, form));
+    product(tape, Mat::new(&x_squares, batch, m)?, Mat::new(&variances, m, n)?, Update::Overwrite, Threads::All)?;
+    if n > 0 {
+        tape.par_chunks_mut(rows_per_chunk(n) * n).for_each(|rows| rows.chunks_mut(n).for_each(|row| add(row, &bias)));
+    }
+    y.par_chunks_mut(CHUNK).zip(tape.par_chunks(CHUNK)).enumerate().for_each(|(c, (y, variance))| {
+        let base = c * CHUNK;
+        for_each_normal_group(key, base..base + y.len(), |first, eps| {
+            let here = first - base..first - base + eps.len();
+            add_noise(&mut y[here.clone()], &variance[here], eps);
+        });
+    });
+    Ok(())
+}
+
+/// Where the gradients of [`mean_field`] go. The gradient of the means is that of the output itself.
+#[derive(Debug)]
+pub struct MeanFieldLocalGrads<'a> {
+    /// `[B, M]`, through the variance only.
+    pub x: &'a mut [f32],
+    /// `[M, N]`
+    pub raw_scale: &'a mut [f32],
+    /// `[N]`, if there is a bias.
+    pub bias_raw: Option<&'a mut [f32]>,
+}
+
+/// Gradients of [`mean_field`]. With G = dy∘ε/(2√var): dσ² = (x²)ᵀG, dx = 2x∘(G(σ²)ᵀ).
+///
+/// # Shapes
+/// - d_y, tape: `[B, N]`, tape as the forward pass left it; x: `[B, M]`; raw_scale: `[M, N]`
+///
+/// # Errors
+/// If the lengths do not fit.
+pub fn mean_field_backward(
+    grads: MeanFieldLocalGrads<'_>,
+    d_y: &[f32],
+    tape: &[f32],
+    x: &[f32],
+    batch: usize,
+    raw_scale: &[f32],
+    form: ScaleForm,
+    bias: Option<BiasScale<'_>>,
+    key: NoiseKey,
+) -> Result<()> {
+    let check = Check("local_mean_field_backward");
+    let (m, n) = sizes(check, batch, x, d_y, raw_scale)?;
+    check.len("tape", tape, d_y.len())?;
+    check.len("grads.x", grads.x, x.len())?;
+    check.len("grads.raw_scale", grads.raw_scale, raw_scale.len())?;
+    let grad = variance_grads(tape, d_y, key);
+    let grad_rows = Mat::new(&grad, batch, n)?;
+    let (x_squares, variances) = (squares(x), scale_squares(raw_scale, form));
+    product(grads.raw_scale, Mat::new(&x_squares, batch, m)?.t(), grad_rows, Update::Overwrite, Threads::All)?;
+    let operands = grads.raw_scale.par_chunks_mut(CHUNK).zip(raw_scale.par_chunks(CHUNK));
+    operands.for_each(|(d, raw)| times_variance_slope(d, raw, form));
+    product(grads.x, grad_rows, Mat::new(&variances, m, n)?.t(), Update::Overwrite, Threads::All)?;
+    grads.x.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).for_each(|(d, x)| times_twice(d, x));
+    if let (Some(d_raw), Some(bias)) = (grads.bias_raw, bias) {
+        check.len("bias.raw", bias.raw, n)?;
+        check.len("grads.bias_raw", d_raw, n)?;
+        bias.backward(d_raw, &column_sums(&grad, batch, n));
+    }
+    Ok(())
+}
+
+/// (M, N) from the lengths of x `[B, M]` and y `[B, N]`.
+fn sizes(check: Check, batch: usize, x: &[f32], y: &[f32], raw_scale: &[f32]) -> Result<(usize, usize)> {
+    check.size("batch", batch, batch > 0, "at least 1")?;
+    check.size("length of x", x.len(), x.len() % batch == 0, "a multiple of the batch")?;
+    check.size("length of y", y.len(), y.len() % batch == 0, "a multiple of the batch")?;
+    let (m, n) = (x.len() / batch, y.len() / batch);
+    check.len("raw_scale", raw_scale, check.product(&[m, n])?)?;
+    Ok((m, n))
+}
+
+fn squares(x: &[f32]) -> Vec<f32> {
+    let mut out = vec![0.0; x.len()];
+    out.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).for_each(|(out, x)| square(out, x));
+    out
+}
+
+fn scale_squares(raw_scale: &[f32], form: ScaleForm) -> Vec<f32> {
+    let mut out = vec![0.0; raw_scale.len()];
+    out.par_chunks_mut(CHUNK).zip(raw_scale.par_chunks(CHUNK)).for_each(|(out, raw)| variance(out, raw, form));
+    out
+}
+
+/// G = dL/dvariance, `[B, N]`.
+fn variance_grads(tape: &[f32], d_y: &[f32], key: NoiseKey) -> Vec<f32> {
+    let mut grad = tape.to_vec();
+    grad.par_chunks_mut(CHUNK).zip(d_y.par_chunks(CHUNK)).enumerate().for_each(|(c, (grad, d_y))| {
+        let base = c * CHUNK;
+        for_each_normal_group(key, base..base + grad.len(), |first, eps| {
+            let here = first - base..first - base + eps.len();
+            variance_grad(&mut grad[here.clone()], &d_y[here], eps);
+        });
+    });
+    grad
+}
+
+/// Σ over rows of `[rows, cols]`, a fixed chunk of rows at a time.
+pub(crate) fn column_sums(x: &[f32], rows: usize, cols: usize) -> Vec<f32> {
+    let parts = map_chunks(rows, rows_per_chunk(cols), |chunk| {
+        let mut sum = vec![0.0; cols];
+        chunk.for_each(|i| add(&mut sum, &x[i * cols..(i + 1) * cols]));
+        sum
+    });
+    let mut total = vec![0.0; cols];
+    add_in_order(&mut total, &parts);
+    total
+}
+
+vectorized! {
+    /// out = σ(raw)²
+    fn variance(out: &mut [f32], raw: &[f32], form: ScaleForm) {
+        let operands = out.iter_mut().zip(raw);
+        match form {
+            ScaleForm::Log => operands.for_each(|(o, &raw)| *o = ScaleForm::Log.scale(2.0 * raw)),
+            ScaleForm::Softplus => operands.for_each(|(o, &raw)| {
+                let scale = ScaleForm::Softplus.scale(raw);
+                *o = scale * scale;
+            }),
+        }
+    }
+
+    /// d ← d·dσ²/draw
+    fn times_variance_slope(d: &mut [f32], raw: &[f32], form: ScaleForm) {
+        let operands = d.iter_mut().zip(raw);
+        match form {
+            ScaleForm::Log => operands.for_each(|(d, &raw)| *d *= 2.0 * ScaleForm::Log.scale(2.0 * raw)),
+            ScaleForm::Softplus => operands.for_each(|(d, &raw)| {
+                *d *= 2.0 * ScaleForm::Softplus.scale(raw) * ScaleForm::Softplus.slope(raw, 0.0);
+            }),
+        }
+    }
+
+    fn times_twice(d: &mut [f32], x: &[f32]) {
+        d.iter_mut().zip(x).for_each(|(d, x)| *d *= 2.0 * x);
+    }
+}

@@ -1,0 +1,68 @@
+//! What layers do to every row of a matrix: add a bias, apply the activation, sum the columns.
+
+use rayon::prelude::*;
+
+use crate::activation::{Activation, relu};
+use crate::par::{CHUNK, map_chunks, rows_per_chunk};
+use crate::simd::vectorized;
+
+vectorized! {
+    fn add_bias(rows: &mut [f32], bias: &[f32]) {
+        for row in rows.chunks_exact_mut(bias.len().max(1)) {
+            for (y, b) in row.iter_mut().zip(bias) {
+                *y += b;
+            }
+        }
+    }
+
+    fn add_bias_relu(rows: &mut [f32], bias: &[f32]) {
+        for row in rows.chunks_exact_mut(bias.len().max(1)) {
+            for (y, b) in row.iter_mut().zip(bias) {
+                *y = relu(*y + b);
+            }
+        }
+    }
+
+    fn relu_all(rows: &mut [f32]) {
+        for y in rows {
+            *y = relu(*y);
+        }
+    }
+
+    fn add_rows(sums: &mut [f32], rows: &[f32]) {
+        for row in rows.chunks_exact(sums.len().max(1)) {
+            for (s, x) in sums.iter_mut().zip(row) {
+                *s += x;
+            }
+        }
+    }
+}
+
+/// rows = act(rows + bias), on the calling thread.
+pub(crate) fn finish(rows: &mut [f32], bias: Option<&[f32]>, activation: Activation) {
+    match (bias, activation) {
+        (None, Activation::Identity) => {}
+        (None, Activation::Relu) => relu_all(rows),
+        (Some(bias), Activation::Identity) => add_bias(rows, bias),
+        (Some(bias), Activation::Relu) => add_bias_relu(rows, bias),
+    }
+}
+
+/// rows = act(rows + bias), on all threads.
+pub(crate) fn finish_all(rows: &mut [f32], bias: Option<&[f32]>, activation: Activation) {
+    let chunk = bias.map_or(CHUNK, |bias| rows_per_chunk(bias.len()) * bias.len()).max(1);
+    rows.par_chunks_mut(chunk).for_each(|rows| finish(rows, bias, activation));
+}
+
+/// sums = Σ over the rows: single precision within a chunk, double precision between chunks.
+pub(crate) fn column_sums(sums: &mut [f32], rows: &[f32]) {
+    let num_columns = sums.len().max(1);
+    let parts = map_chunks(rows.len() / num_columns, rows_per_chunk(num_columns), |range| {
+        let mut part = vec![0.0; sums.len()];
+        add_rows(&mut part, &rows[range.start * num_columns..range.end * num_columns]);
+        part
+    });
+    for (column, sum) in sums.iter_mut().enumerate() {
+        *sum = parts.iter().map(|part| f64::from(part[column])).sum::<f64>() as f32;
+    }
+}

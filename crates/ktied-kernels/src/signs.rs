@@ -1,0 +1,110 @@
+//! Rademacher signs per example and channel, as Flipout needs them: drawn from bits, never stored.
+
+use rayon::prelude::*;
+
+use crate::NoiseKey;
+use crate::error::{Check, Result};
+use crate::noise::random_words;
+use crate::par::rows_per_chunk;
+use crate::simd::vectorized;
+
+/// An activation: examples, positions that share their signs (1 for a dense layer, H·W for an image), channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignShape {
+    /// B
+    pub batch: usize,
+    /// Positions of one example; the signs are the same at each.
+    pub positions: usize,
+    /// Channels; each has its own sign.
+    pub channels: usize,
+}
+
+impl SignShape {
+    fn check(self, check: Check) -> Result<usize> {
+        check.product(&[self.batch, self.positions, self.channels])
+    }
+
+    fn example_len(self) -> usize {
+        self.positions * self.channels
+    }
+}
+
+/// out = x∘s, where s = ±1 is drawn per example and channel. Its own inverse and its own backward pass.
+///
+/// # Shapes
+/// - out, x: `[batch, positions, channels]`
+///
+/// # Errors
+/// If the lengths do not fit the shape.
+pub fn apply(out: &mut [f32], x: &[f32], shape: SignShape, key: NoiseKey) -> Result<()> {
+    let check = Check("signs");
+    check.len("x", x, shape.check(check)?)?;
+    check.len("out", out, x.len())?;
+    for_each_example(out, x, shape, key, flip);
+    Ok(())
+}
+
+/// out += x∘s, with the signs of [`apply`].
+///
+/// # Shapes
+/// - out, x: `[batch, positions, channels]`
+///
+/// # Errors
+/// If the lengths do not fit the shape.
+pub fn add(out: &mut [f32], x: &[f32], shape: SignShape, key: NoiseKey) -> Result<()> {
+    let check = Check("add_signed");
+    check.len("x", x, shape.check(check)?)?;
+    check.len("out", out, x.len())?;
+    for_each_example(out, x, shape, key, flip_and_add);
+    Ok(())
+}
+
+/// Calls `visit(out, x, signs)` for each example, where a sign is 0 or the sign bit.
+fn for_each_example(
+    out: &mut [f32],
+    x: &[f32],
+    shape: SignShape,
+    key: NoiseKey,
+    visit: impl Fn(&mut [f32], &[f32], &[u32]) + Sync,
+) {
+    let len = shape.example_len();
+    if out.is_empty() {
+        return;
+    }
+    let examples = rows_per_chunk(len);
+    // Every example starts at a word of its own, so that its signs do not depend on the batch it came in.
+    let words_per_example = shape.channels.div_ceil(32);
+    out.par_chunks_mut(examples * len).zip(x.par_chunks(examples * len)).enumerate().for_each(|(c, (out, x))| {
+        let mut words = vec![0; out.len() / len * words_per_example];
+        random_words(key, (c * examples * words_per_example) as u64, &mut words);
+        let mut signs = vec![0; words_per_example * 32];
+        let rows = out.chunks_exact_mut(len).zip(x.chunks_exact(len)).zip(words.chunks_exact(words_per_example));
+        for ((out, x), words) in rows {
+            expand(words, &mut signs);
+            visit(out, x, &signs[..shape.channels]);
+        }
+    });
+}
+
+vectorized! {
+    /// Bit b of each word, moved to the place of a float's sign.
+    fn expand(words: &[u32], signs: &mut [u32]) {
+        for (signs, word) in signs.as_chunks_mut::<32>().0.iter_mut().zip(words) {
+            for (b, sign) in signs.iter_mut().enumerate() {
+                *sign = (word >> b) << 31;
+            }
+        }
+    }
+
+    fn flip(out: &mut [f32], x: &[f32], signs: &[u32]) {
+        for (out, x) in out.chunks_exact_mut(signs.len()).zip(x.chunks_exact(signs.len())) {
+            out.iter_mut().zip(x.iter().zip(signs)).for_each(|(o, (x, s))| *o = f32::from_bits(x.to_bits() ^ s));
+        }
+    }
+
+    fn flip_and_add(out: &mut [f32], x: &[f32], signs: &[u32]) {
+        for (out, x) in out.chunks_exact_mut(signs.len()).zip(x.chunks_exact(signs.len())) {
+            out.iter_mut().zip(x.iter().zip(signs)).for_each(|(o, (x, s))| *o += f32::from_bits(x.to_bits() ^ s));
+        }
+    }
+}

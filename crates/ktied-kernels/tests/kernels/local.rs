@@ -1,0 +1,188 @@
+//! Local reparameterisation against its definition, brute-force weight sampling, and central differences.
+
+use ktied_kernels::local::{self, BiasScale, KTiedLocalGrads, MeanFieldLocalGrads};
+use ktied_kernels::{NoiseKey, Purpose, ScaleForm, sample};
+
+use crate::reference::{
+    assert_close, assert_same_bits_on_any_level, assert_same_bits_on_any_threads, central_difference, dot, matmul,
+    random, to_f64,
+};
+use crate::sample::{eps, factors, k_tied_scale, key, log_factor, scale_of};
+
+/// (B, M, N, K)
+const SHAPES: [(usize, usize, usize, usize); 8] = [
+    (0, 3, 2, 1),
+    (1, 1, 1, 1),
+    (3, 0, 4, 1),
+    (2, 3, 0, 2),
+    (4, 5, 3, 3),
+    (3, 300, 7, 2),
+    (2, 4, 301, 2),
+    (9, 6, 5, 4),
+];
+
+/// √(x²σ² + σ_b² + 1e-12) ∘ ε
+fn definition(x: &[f64], scale: &[f64], bias: &[f64], (b, m, n): (usize, usize, usize)) -> Vec<f64> {
+    let squares = |x: &[f64]| x.iter().map(|x| x * x).collect::<Vec<_>>();
+    let variance = matmul(&squares(x), &squares(scale), b, m, n);
+    let noisy = variance.iter().enumerate().zip(eps(b * n));
+    noisy.map(|((i, v), e)| (v + bias[i % n].powi(2) + 1e-12).sqrt() * e).collect()
+}
+
+fn bias_scale(raw: &[f64]) -> Vec<f64> {
+    raw.iter().map(|&r| scale_of(ScaleForm::Softplus, r)).collect()
+}
+
+fn bias(raw: &[f32]) -> Option<BiasScale<'_>> {
+    Some(BiasScale { raw, form: ScaleForm::Softplus })
+}
+
+#[test]
+fn k_tied_noise_has_the_standard_deviation_of_the_definition() {
+    for (b, m, n, k) in SHAPES.into_iter().chain([(70, 400, 100, 3)]) {
+        let shape = (m, n, k);
+        let (x, log_u, log_v, raw) = (random(b * m, 1), log_factor(m * k, 2), log_factor(n * k, 3), log_factor(n, 4));
+        let mut y = vec![0.0; b * n];
+        let mut tape = vec![0.0; b * k * (k + 1) / 2];
+        local::k_tied(&mut y, &mut tape, &x, b, factors(&log_u, &log_v, shape), bias(&raw), key()).unwrap();
+        let scale = k_tied_scale(&to_f64(&log_u), &to_f64(&log_v), shape);
+        let expected = definition(&to_f64(&x), &scale, &bias_scale(&to_f64(&raw)), (b, m, n));
+        assert_close(&y, &expected, 5e-7, 0.0, &format!("{b} {shape:?}"));
+    }
+}
+
+#[test]
+fn the_gradients_of_k_tied_noise_match_central_differences() {
+    for (b, m, n, k) in SHAPES {
+        let shape = (m, n, k);
+        let (x, log_u, log_v, raw) = (random(b * m, 1), log_factor(m * k, 2), log_factor(n * k, 3), log_factor(n, 4));
+        let (d_y, mut y) = (random(b * n, 5), vec![0.0; b * n]);
+        let mut tape = vec![0.0; b * k * (k + 1) / 2];
+        let f = factors(&log_u, &log_v, shape);
+        local::k_tied(&mut y, &mut tape, &x, b, f, bias(&raw), key()).unwrap();
+        let (mut d_x, mut d_u, mut d_v, mut d_raw) =
+            (vec![0.0; b * m], vec![0.0; m * k], vec![0.0; n * k], vec![0.0; n]);
+        let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: Some(&mut d_raw) };
+        local::k_tied_backward(grads, &d_y, &tape, &x, b, f, bias(&raw), key()).unwrap();
+        let (x, u, v, raw, d_y) = (to_f64(&x), to_f64(&log_u), to_f64(&log_v), to_f64(&raw), to_f64(&d_y));
+        let loss = |x: &[f64], u: &[f64], v: &[f64], raw: &[f64]| {
+            dot(&definition(x, &k_tied_scale(u, v, shape), &bias_scale(raw), (b, m, n)), &d_y)
+        };
+        let what = format!("{b} {shape:?}");
+        assert_close(&d_x, &central_difference(&mut |x| loss(x, &u, &v, &raw), &x, 1e-5), 3e-6, 1e-8, &what);
+        assert_close(&d_u, &central_difference(&mut |u| loss(&x, u, &v, &raw), &u, 1e-5), 3e-6, 1e-8, &what);
+        assert_close(&d_v, &central_difference(&mut |v| loss(&x, &u, v, &raw), &v, 1e-5), 3e-6, 1e-8, &what);
+        assert_close(&d_raw, &central_difference(&mut |r| loss(&x, &u, &v, r), &raw, 1e-5), 3e-6, 1e-8, &what);
+    }
+}
+
+#[test]
+fn mean_field_noise_and_its_gradients_match_the_definition() {
+    for (b, m, n) in [(1, 1, 1), (4, 5, 3), (3, 0, 2), (2, 3, 0), (5, 40, 9), (3, 6, 100)] {
+        let (x, raw_scale, raw, d_y) = (random(b * m, 1), log_factor(m * n, 2), log_factor(n, 3), random(b * n, 4));
+        let (mut y, mut tape) = (vec![0.0; b * n], vec![0.0; b * n]);
+        for form in [ScaleForm::Log, ScaleForm::Softplus] {
+            y.fill(0.0);
+            local::mean_field(&mut y, &mut tape, &x, b, &raw_scale, form, bias(&raw), key()).unwrap();
+            let (mut d_x, mut d_scale, mut d_raw) = (vec![0.0; b * m], vec![0.0; m * n], vec![0.0; n]);
+            let grads = MeanFieldLocalGrads { x: &mut d_x, raw_scale: &mut d_scale, bias_raw: Some(&mut d_raw) };
+            local::mean_field_backward(grads, &d_y, &tape, &x, b, &raw_scale, form, bias(&raw), key()).unwrap();
+            let (x, s, r) = (to_f64(&x), to_f64(&raw_scale), to_f64(&raw));
+            let noise = |x: &[f64], s: &[f64], r: &[f64]| {
+                let scale: Vec<f64> = s.iter().map(|&s| scale_of(form, s)).collect();
+                definition(x, &scale, &bias_scale(r), (b, m, n))
+            };
+            let d_y = to_f64(&d_y);
+            assert_close(&y, &noise(&x, &s, &r), 1e-6, 0.0, "y");
+            let loss = |x: &[f64], s: &[f64], r: &[f64]| dot(&noise(x, s, r), &d_y);
+            assert_close(&d_x, &central_difference(&mut |x| loss(x, &s, &r), &x, 1e-5), 3e-6, 1e-8, "d_x");
+            assert_close(&d_scale, &central_difference(&mut |s| loss(&x, s, &r), &s, 1e-5), 3e-6, 1e-8, "d_scale");
+            assert_close(&d_raw, &central_difference(&mut |r| loss(&x, &s, r), &r, 1e-5), 3e-6, 1e-8, "d_bias");
+        }
+    }
+}
+
+#[test]
+fn an_all_zero_row_has_zero_gradients_not_nan() {
+    let (m, n, k) = (4, 3, 2);
+    let (x, log_u, log_v, d_y) = (vec![0.0; m], log_factor(m * k, 2), log_factor(n * k, 3), random(n, 4));
+    let (mut y, mut tape) = (vec![0.0; n], vec![0.0; 3]);
+    let f = factors(&log_u, &log_v, (m, n, k));
+    local::k_tied(&mut y, &mut tape, &x, 1, f, None, key()).unwrap();
+    let (mut d_x, mut d_u, mut d_v) = (vec![1.0; m], vec![1.0; m * k], vec![1.0; n * k]);
+    let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: None };
+    local::k_tied_backward(grads, &d_y, &tape, &x, 1, f, None, key()).unwrap();
+    assert!([d_x, d_u, d_v].concat().iter().all(|&d| d == 0.0));
+    assert!(y.iter().all(|y| y.abs() < 1e-5));
+}
+
+#[test]
+fn local_activations_have_the_distribution_of_activations_of_drawn_weights() {
+    // One example through drawn weights and through local noise, 20,000 times each: the two-sample
+    // Kolmogorov–Smirnov distance stays under its bound for a false alarm of 1e-6.
+    let shape @ (m, n, k) = (6, 2, 2);
+    let (x, log_u, log_v) = (random(m, 1), log_factor(m * k, 2), log_factor(n * k, 3));
+    let f = factors(&log_u, &log_v, shape);
+    let num_draws = 20_000;
+    let (mut global, mut local_) = (Vec::new(), Vec::new());
+    let (mut w, mut y, mut tape) = (vec![0.0; m * n], vec![0.0; n], vec![0.0; 3]);
+    for step in 0..num_draws {
+        let root = NoiseKey::new(4);
+        sample::k_tied(&mut w, None, f, root.child(Purpose::Weights).at(step, 0)).unwrap();
+        global.push((0..m).map(|i| x[i] * w[i * n]).sum::<f32>());
+        y.fill(0.0);
+        local::k_tied(&mut y, &mut tape, &x, 1, f, None, root.child(Purpose::Activations).at(step, 0)).unwrap();
+        local_.push(y[0]);
+    }
+    global.sort_by(f32::total_cmp);
+    local_.sort_by(f32::total_cmp);
+    let below = |sorted: &[f32], at: f32| sorted.partition_point(|&v| v <= at) as f64 / sorted.len() as f64;
+    let distance = global.iter().map(|&at| (below(&global, at) - below(&local_, at)).abs()).fold(0.0, f64::max);
+    let bound = ((2.0f64 / 1e-6).ln() / num_draws as f64).sqrt();
+    assert!(distance < bound, "{distance} ≥ {bound}");
+}
+
+fn all_outputs(with_products: bool) -> Vec<f32> {
+    let (b, m, n, k) = (200, 150, 130, 2);
+    let (x, log_u, log_v, raw) = (random(b * m, 1), log_factor(m * k, 2), log_factor(n * k, 3), log_factor(n, 4));
+    let (d_y, mut y, mut tape) = (random(b * n, 5), vec![0.0; b * n], vec![0.0; b * 3]);
+    let f = factors(&log_u, &log_v, (m, n, k));
+    local::k_tied(&mut y, &mut tape, &x, b, f, bias(&raw), key()).unwrap();
+    let (mut d_x, mut d_u, mut d_v, mut d_raw) = (vec![0.0; b * m], vec![0.0; m * k], vec![0.0; n * k], vec![0.0; n]);
+    let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: Some(&mut d_raw) };
+    local::k_tied_backward(grads, &d_y, &tape, &x, b, f, bias(&raw), key()).unwrap();
+    let mut out = [y.clone(), tape, d_x.clone(), d_u, d_v, d_raw.clone()].concat();
+    if with_products {
+        let (raw_scale, mut tape, mut d_scale) = (log_factor(m * n, 6), vec![0.0; b * n], vec![0.0; m * n]);
+        local::mean_field(&mut y, &mut tape, &x, b, &raw_scale, ScaleForm::Log, bias(&raw), key()).unwrap();
+        let grads = MeanFieldLocalGrads { x: &mut d_x, raw_scale: &mut d_scale, bias_raw: Some(&mut d_raw) };
+        local::mean_field_backward(grads, &d_y, &tape, &x, b, &raw_scale, ScaleForm::Log, bias(&raw), key()).unwrap();
+        out.extend([y, tape, d_x, d_scale, d_raw].concat());
+    }
+    out
+}
+
+#[test]
+fn local_noise_has_the_same_bits_on_any_number_of_threads_and_instruction_set() {
+    assert_same_bits_on_any_threads("local", || all_outputs(true));
+    assert_same_bits_on_any_level("local", || all_outputs(false));
+}
+
+#[test]
+fn local_noise_refuses_operands_that_do_not_fit() {
+    let (log_u, log_v) = (vec![0.0; 6], vec![0.0; 8]);
+    let f = factors(&log_u, &log_v, (3, 4, 2));
+    let run = |y: usize, tape: usize, x: usize, batch: usize| {
+        local::k_tied(&mut vec![0.0; y], &mut vec![0.0; tape], &vec![0.0; x], batch, f, None, key())
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(run(7, 6, 6, 2), "local_k_tied: `y` must have length 8, got 7");
+    assert_eq!(run(8, 6, 5, 2), "local_k_tied: `x` must have length 6, got 5");
+    assert_eq!(run(8, 5, 6, 2), "local_k_tied: `tape` must have length 6, got 5");
+    assert_eq!(run(8, 6, 6, usize::MAX), "local_k_tied: the product of the sizes is too large");
+    let form = ScaleForm::Log;
+    let error =
+        local::mean_field(&mut [0.0; 4], &mut [0.0; 4], &[0.0; 5], 2, &[0.0; 6], form, None, key()).unwrap_err();
+    assert_eq!(error.to_string(), "local_mean_field: `length of x` must be a multiple of the batch, got 5");
+}

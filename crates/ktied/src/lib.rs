@@ -1,0 +1,3 @@
+//! Bayesian neural networks with the k-tied Normal posterior, for burn.
+
+pub mod data;
