@@ -60,13 +60,13 @@ pub fn forward(
 
 /// Where [`backward`] writes; what is `None` is not computed.
 #[derive(Debug, Default)]
-pub struct DenseGradients<'a> {
+pub struct DenseGrads<'a> {
     /// Gradient of x, `[B, M]`.
-    pub dx: Option<&'a mut [f32]>,
+    pub x: Option<&'a mut [f32]>,
     /// Gradient of W, `[M, N]`.
-    pub dweight: Option<&'a mut [f32]>,
+    pub weight: Option<&'a mut [f32]>,
     /// Gradient of b, `[N]`.
-    pub dbias: Option<&'a mut [f32]>,
+    pub bias: Option<&'a mut [f32]>,
 }
 
 /// What [`forward`] read and wrote.
@@ -83,19 +83,19 @@ pub struct DenseTape<'a> {
 /// dz = dy ∘ act′ (in place of dy), dx = dz·Wᵀ, dW = xᵀ·dz, db = Σ dz over the batch.
 ///
 /// # Shapes
-/// - dz: `[B, N]`, dy on entry; the others as in [`DenseGradients`] and [`DenseTape`]
+/// - dz: `[B, N]`, dy on entry; the others as in [`DenseGrads`] and [`DenseTape`]
 ///
 /// # Errors
 /// If a length does not fit `shape`; nothing is written then.
 pub fn backward(
-    gradients: DenseGradients<'_>,
+    grads: DenseGrads<'_>,
     dz: &mut [f32],
     tape: DenseTape<'_>,
     shape: DenseShape,
     activation: Activation,
 ) -> Result<()> {
     let DenseShape { batch, inputs, outputs } = shape;
-    let DenseGradients { dx, dweight, dbias } = gradients;
+    let DenseGrads { x: dx, weight: dweight, bias: dbias } = grads;
     let check = Check("dense backward");
     shape.check(check, tape.x, tape.weight)?;
     check.len("dz", dz, check.product(&[batch, outputs])?)?;

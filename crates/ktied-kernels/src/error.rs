@@ -37,6 +37,17 @@ pub enum ShapeError {
         /// Value that was given.
         found: usize,
     },
+    /// A tensor has the wrong shape.
+    Shape {
+        /// Name of the operation.
+        kernel: &'static str,
+        /// Name of the operand.
+        operand: &'static str,
+        /// Shape that the other operands ask for.
+        expected: Vec<usize>,
+        /// Shape that was given.
+        found: Vec<usize>,
+    },
     /// The product of the sizes exceeds the address space.
     Overflow {
         /// Name of the kernel.
@@ -52,6 +63,9 @@ impl fmt::Display for ShapeError {
             }
             Self::Size { kernel, operand, expected, found } => {
                 write!(f, "{kernel}: `{operand}` must be {expected}, got {found}")
+            }
+            Self::Shape { kernel, operand, expected, found } => {
+                write!(f, "{kernel}: `{operand}` must have shape {expected:?}, got {found:?}")
             }
             Self::Overflow { kernel } => write!(f, "{kernel}: the product of the sizes is too large"),
         }
@@ -96,6 +110,8 @@ mod tests {
         assert_eq!(short.to_string(), "draw: `loc` must have length 3, got 2");
         let zero = Check("conv2d").size("stride", 0, false, "at least 1").unwrap_err();
         assert_eq!(zero.to_string(), "conv2d: `stride` must be at least 1, got 0");
+        let shape = ShapeError::Shape { kernel: "kl", operand: "loc", expected: vec![2, 3], found: vec![3] };
+        assert_eq!(shape.to_string(), "kl: `loc` must have shape [2, 3], got [3]");
         let huge = Check("dense").product(&[usize::MAX, 2]).unwrap_err();
         assert_eq!(huge.to_string(), "dense: the product of the sizes is too large");
     }

@@ -13,7 +13,8 @@ use rayon::prelude::*;
 use crate::error::{Check, Result, ShapeError};
 use crate::noise::GROUP;
 use crate::par::{CHUNK, LANES, add_in_order, rows_per_chunk, sum_lanes};
-use crate::scale::{Factors, LogFactors, ScaleForm, add_run_backward, dot, floored, scale_run, transpose};
+use crate::rows::transposed;
+use crate::scale::{Factors, LogFactors, ScaleForm, add_run_backward, dot, floored, scale_run};
 use crate::simd::vectorized;
 use crate::vmath;
 
@@ -117,7 +118,7 @@ pub fn k_tied(loc: &[f32], factors: LogFactors<'_>, prior: Prior<'_>, grads: Opt
             let logs = log_sum_with_grads(&factors, &f, d_log_u, d_log_v);
             let inverse = f64::from(prior_precision(prior));
             add_square_grads(d_log_u, &f.u, &gram_v, f.rank, inverse);
-            add_square_grads(d_log_v, &transpose(&f.v, f.rank, f.num_cols), &gram_u, f.rank, inverse);
+            add_square_grads(d_log_v, &transposed(&f.v, f.rank, f.num_cols), &gram_u, f.rank, inverse);
             logs
         }
     };
@@ -230,7 +231,7 @@ fn log_sum_with_grads(factors: &LogFactors<'_>, f: &Factors, d_log_u: &mut [f32]
     let mut d_v = vec![0.0; k * n];
     add_in_order(&mut d_v, &parts);
     d_v.iter_mut().zip(&f.v).for_each(|(d, v)| *d *= -v);
-    d_log_v.copy_from_slice(&transpose(&d_v, k, n));
+    d_log_v.copy_from_slice(&transposed(&d_v, k, n));
     logs.into_iter().sum()
 }
 

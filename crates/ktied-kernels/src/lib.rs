@@ -1,15 +1,38 @@
-//! CPU kernels of `ktied`.
-#![warn(missing_docs)]
+//! CPU kernels of `ktied`: slices in, slices out, and nothing of burn.
+//!
+//! What variational inference needs is in [`noise`] (counter-based, so that no draw is ever stored), [`sample`],
+//! [`kl`], [`local`], [`signs`] and [`adam`]; what networks need is in [`dense`], [`conv`], [`pool`], [`batch_norm`],
+//! [`lstm`] and [`softmax`]. Every kernel checks its operands first and then runs on the rayon pool it is called in.
+//!
+//! **Same key, same bits**: work is cut in fixed pieces and added in a fixed order, so the number of threads changes
+//! nothing, and no kernel but the matrix products depends on the instruction set ([`simd`]).
+//!
+//! ```
+//! use ktied_kernels::{LogFactors, NoiseKey, Purpose, kl, sample};
+//!
+//! // A 3×2 matrix of weights under a 1-tied posterior: σᵢⱼ = uᵢ vⱼ.
+//! let (loc, log_u, log_v) = ([0.5; 6], [-1.0; 3], [-2.0; 2]);
+//! let factors = LogFactors { log_u: &log_u, log_v: &log_v, num_rows: 3, num_cols: 2, rank: 1 };
+//!
+//! // One draw. The backward pass makes the same noise again from the same key.
+//! let key = NoiseKey::new(42).child(Purpose::Weights).at(0, 0);
+//! let mut weights = [0.0; 6];
+//! sample::k_tied(&mut weights, Some(&loc), factors, key)?;
+//!
+//! // Its divergence from the prior N(0, 0.2²), in nats.
+//! let prior = kl::Prior { loc: None, scale: 0.2 };
+//! let nats = kl::k_tied(&loc, factors, prior, None)?;
+//! assert!((nats - 24.27).abs() < 0.01);
+//! # Ok::<(), ktied_kernels::ShapeError>(())
+//! ```
 
 pub mod activation;
 pub mod adam;
 pub mod batch_norm;
 pub mod conv;
-mod conv_shape;
 pub mod dense;
 pub mod error;
 pub mod gemm;
-mod im2col;
 pub mod kl;
 pub mod local;
 pub mod lstm;

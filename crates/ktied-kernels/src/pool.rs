@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::conv_shape::out_size;
+use crate::conv::shape::out_size;
 use crate::error::{Check, Result};
 use crate::par::{CHUNK, LANES};
 use crate::simd::vectorized;
@@ -30,7 +30,7 @@ impl PoolShape {
     /// # Errors
     /// If a size is impossible.
     pub fn out_height(&self) -> Result<usize> {
-        out_size(Check("pool2d"), "height", self.height, [0; 2], self.kernel[0], self.stride[0])
+        Ok(self.out_sizes(Check("pool2d"))?[0])
     }
 
     /// Columns of an output image.
@@ -38,15 +38,22 @@ impl PoolShape {
     /// # Errors
     /// If a size is impossible.
     pub fn out_width(&self) -> Result<usize> {
-        out_size(Check("pool2d"), "width", self.width, [0; 2], self.kernel[1], self.stride[1])
+        Ok(self.out_sizes(Check("pool2d"))?[1])
+    }
+
+    fn out_sizes(&self, check: Check) -> Result<[usize; 2]> {
+        Ok([
+            out_size(check, "height", self.height, [0; 2], self.kernel[0], self.stride[0])?,
+            out_size(check, "width", self.width, [0; 2], self.kernel[1], self.stride[1])?,
+        ])
     }
 
     fn plan(&self, check: Check, x: &[f32], y: &[f32]) -> Result<Plan> {
-        let out = [self.out_height()?, self.out_width()?];
+        let out = self.out_sizes(check)?;
         check.len("x", x, check.product(&[self.batch, self.height, self.width, self.channels])?)?;
         check.len("y", y, check.product(&[self.batch, out[0], out[1], self.channels])?)?;
         // What is empty is never divided into images, so its sizes, which no length bounds, are never multiplied.
-        let image = |len: usize| if self.batch == 0 { 1 } else { (len / self.batch).max(1) };
+        let image = |len: usize| len.checked_div(self.batch).unwrap_or(1).max(1);
         let (x_image, y_image) = (image(x.len()), image(y.len()));
         Ok(Plan { shape: *self, out, x_image, y_image, images: (CHUNK / x_image).max(1) })
     }
@@ -73,29 +80,23 @@ impl Plan {
         self.images * self.y_image
     }
 
-    /// Calls `visit(start of a window in x, start of its result in y)` for every window of an image.
+    /// For every window of an image, the start of the window in x and of its result in y.
+    ///
+    /// Iterators and not functions that call a closure, because a closure might not be compiled for the level in use.
     #[inline(always)]
-    fn for_each_window(&self, mut visit: impl FnMut(usize, usize)) {
-        let PoolShape { width, channels, stride, .. } = self.shape;
-        for oy in 0..self.out[0] {
-            for ox in 0..self.out[1] {
-                let window = (oy * stride[0] * width + ox * stride[1]) * channels;
-                visit(window, (oy * self.out[1] + ox) * channels);
-            }
-        }
+    fn windows(&self) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let (PoolShape { width, channels, stride, .. }, [out_height, out_width]) = (self.shape, self.out);
+        (0..out_height).flat_map(move |oy| {
+            let (line, out) = (oy * stride[0] * width * channels, oy * out_width * channels);
+            (0..out_width).map(move |ox| (line + ox * stride[1] * channels, out + ox * channels))
+        })
     }
 
-    /// Calls `visit(position in the window, offset from its start)` for every pixel of a window, row by row.
+    /// For every pixel of a window, row by row, its offset from the start of the window.
     #[inline(always)]
-    fn for_each_pixel(&self, mut visit: impl FnMut(u8, usize)) {
+    fn offsets(&self) -> impl Iterator<Item = usize> + use<> {
         let PoolShape { width, channels, kernel, .. } = self.shape;
-        let mut position = 0u8;
-        for ky in 0..kernel[0] {
-            for kx in 0..kernel[1] {
-                visit(position, (ky * width + kx) * channels);
-                position = position.wrapping_add(1);
-            }
-        }
+        (0..kernel[0]).flat_map(move |ky| (0..kernel[1]).map(move |kx| (ky * width + kx) * channels))
     }
 }
 
@@ -189,7 +190,7 @@ fn replaces(new: f32, old: f32) -> bool {
     // Not the same as `new > old`: this is also true where new is NaN.
     #[allow(clippy::neg_cmp_op_on_partial_ord, reason = "a NaN must make it true")]
     let larger_or_nan = !(new <= old);
-    larger_or_nan & (old == old)
+    larger_or_nan & !old.is_nan()
 }
 
 /// Maximum of up to [`LANES`] neighbouring channels over one window, wholly in registers where there are that many.
@@ -198,13 +199,13 @@ fn max_window(y: &mut [f32], argmax: &mut [u8], x: &[f32], plan: &Plan) {
     let (mut best, mut at) = ([f32::NEG_INFINITY; LANES], [0u32; LANES]);
     let len = y.len();
     best[..len].copy_from_slice(&x[..len]);
-    plan.for_each_pixel(|position, offset| {
+    for (position, offset) in plan.offsets().enumerate() {
         for ((best, at), x) in best.iter_mut().zip(&mut at).zip(&x[offset..offset + len]) {
             let better = replaces(*x, *best);
             *best = if better { *x } else { *best };
-            *at = if better { u32::from(position) } else { *at };
+            *at = if better { position as u32 } else { *at };
         }
-    });
+    }
     y.copy_from_slice(&best[..len]);
     argmax.iter_mut().zip(at).for_each(|(a, at)| *a = at as u8);
 }
@@ -214,15 +215,17 @@ vectorized! {
         let channels = plan.shape.channels;
         let outputs = y.chunks_exact_mut(plan.y_image).zip(argmax.chunks_exact_mut(plan.y_image));
         for ((y, argmax), x) in outputs.zip(x.chunks_exact(plan.x_image)) {
-            plan.for_each_window(|window, out| {
+            for (window, out) in plan.windows() {
                 let whole = channels - channels % LANES;
                 for c in (0..whole).step_by(LANES) {
                     let (y, argmax) = (&mut y[out + c..][..LANES], &mut argmax[out + c..][..LANES]);
                     max_window(y, argmax, &x[window + c..], plan);
                 }
-                let rest = out + whole..out + channels;
-                max_window(&mut y[rest.clone()], &mut argmax[rest], &x[window + whole..], plan);
-            });
+                if whole < channels {
+                    let rest = out + whole..out + channels;
+                    max_window(&mut y[rest.clone()], &mut argmax[rest], &x[window + whole..], plan);
+                }
+            }
         }
     }
 
@@ -231,16 +234,16 @@ vectorized! {
         let channels = plan.shape.channels;
         let inputs = dy.chunks_exact(plan.y_image).zip(argmax.chunks_exact(plan.y_image));
         for (dx, (dy, argmax)) in dx.chunks_exact_mut(plan.x_image).zip(inputs) {
-            plan.for_each_window(|window, out| {
+            for (window, out) in plan.windows() {
                 let (dy, argmax) = (&dy[out..out + channels], &argmax[out..out + channels]);
                 // Every pixel asks whether it was the largest: no scattered writes, so this is vector code.
-                plan.for_each_pixel(|position, offset| {
+                for (position, offset) in plan.offsets().enumerate() {
                     let dx = &mut dx[window + offset..][..channels];
                     for ((dx, dy), at) in dx.iter_mut().zip(dy).zip(argmax) {
-                        *dx += if *at == position { *dy } else { 0.0 };
+                        *dx += if *at == position as u8 { *dy } else { 0.0 };
                     }
-                });
-            });
+                }
+            }
         }
     }
 
@@ -248,18 +251,18 @@ vectorized! {
         let PoolShape { channels, kernel, .. } = plan.shape;
         let share = 1.0 / (kernel[0] as f32 * kernel[1] as f32);
         for (y, x) in y.chunks_exact_mut(plan.y_image).zip(x.chunks_exact(plan.x_image)) {
-            plan.for_each_window(|window, out| {
+            for (window, out) in plan.windows() {
                 let y = &mut y[out..out + channels];
                 y.fill(0.0);
-                plan.for_each_pixel(|_, offset| {
+                for offset in plan.offsets() {
                     for (y, x) in y.iter_mut().zip(&x[window + offset..]) {
                         *y += x;
                     }
-                });
+                }
                 for y in y {
                     *y *= share;
                 }
-            });
+            }
         }
     }
 
@@ -268,14 +271,14 @@ vectorized! {
         let PoolShape { channels, kernel, .. } = plan.shape;
         let share = 1.0 / (kernel[0] as f32 * kernel[1] as f32);
         for (dx, dy) in dx.chunks_exact_mut(plan.x_image).zip(dy.chunks_exact(plan.y_image)) {
-            plan.for_each_window(|window, out| {
+            for (window, out) in plan.windows() {
                 let dy = &dy[out..out + channels];
-                plan.for_each_pixel(|_, offset| {
+                for offset in plan.offsets() {
                     for (dx, dy) in dx[window + offset..].iter_mut().zip(dy) {
                         *dx += dy * share;
                     }
-                });
-            });
+                }
+            }
         }
     }
 }

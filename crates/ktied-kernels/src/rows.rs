@@ -1,4 +1,4 @@
-//! What layers do to every row of a matrix: add a bias, apply the activation, sum the columns.
+//! What layers do to a matrix besides multiplying it: add a bias, apply the activation, sum the columns, transpose.
 
 use rayon::prelude::*;
 
@@ -64,5 +64,26 @@ pub(crate) fn column_sums(sums: &mut [f32], rows: &[f32]) {
     });
     for (column, sum) in sums.iter_mut().enumerate() {
         *sum = parts.iter().map(|part| f64::from(part[column])).sum::<f64>() as f32;
+    }
+}
+
+/// `[rows, columns]` → `[columns, rows]`
+pub(crate) fn transposed(from: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let mut to = vec![0.0; from.len()];
+    transpose(&mut to, from, rows, columns);
+    to
+}
+
+/// to\[j, i\] = from\[i, j\], in squares, so that both sides stay in the cache.
+pub(crate) fn transpose(to: &mut [f32], from: &[f32], rows: usize, columns: usize) {
+    const SQUARE: usize = 16;
+    for top in (0..rows).step_by(SQUARE) {
+        for left in (0..columns).step_by(SQUARE) {
+            for j in left..columns.min(left + SQUARE) {
+                for i in top..rows.min(top + SQUARE) {
+                    to[j * rows + i] = from[i * columns + j];
+                }
+            }
+        }
     }
 }

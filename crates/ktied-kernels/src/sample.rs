@@ -10,7 +10,8 @@ use crate::NoiseKey;
 use crate::error::{Check, Result};
 use crate::noise::{GROUP, for_each_normal_group};
 use crate::par::{CHUNK, add_in_order, rows_per_chunk};
-use crate::scale::{LogFactors, ScaleForm, add_run_backward, row_runs, scale_run, transpose};
+use crate::rows::transposed;
+use crate::scale::{LogFactors, ScaleForm, add_run_backward, row_runs, scale_run};
 use crate::simd::vectorized;
 
 /// Draws from a mean-field Normal: Wᵢ = μᵢ + σ(rᵢ) εᵢ.
@@ -135,7 +136,7 @@ pub fn k_tied_backward(
     let mut d_v = vec![0.0; k * n];
     add_in_order(&mut d_v, &parts);
     d_v.iter_mut().zip(&f.v).for_each(|(d, v)| *d *= v);
-    d_log_v.copy_from_slice(&transpose(&d_v, k, n));
+    d_log_v.copy_from_slice(&transposed(&d_v, k, n));
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use crate::error::{Check, Result};
 use crate::par::{LANES, sum_lanes};
+use crate::rows::transposed;
 use crate::simd::vectorized;
 use crate::vmath;
 
@@ -72,7 +73,7 @@ impl LogFactors<'_> {
     pub(crate) fn exp(&self) -> Factors {
         let mut u = self.log_u.to_vec();
         exp_in_place(&mut u);
-        let mut v = transpose(self.log_v, self.num_cols, self.rank);
+        let mut v = transposed(self.log_v, self.num_cols, self.rank);
         exp_in_place(&mut v);
         Factors { u, v, num_cols: self.num_cols, rank: self.rank }
     }
@@ -118,17 +119,6 @@ pub(crate) fn row_runs(
         offset += run;
         Some(item)
     })
-}
-
-/// `[rows, cols]` → `[cols, rows]`
-pub(crate) fn transpose(x: &[f32], rows: usize, cols: usize) -> Vec<f32> {
-    let mut out = vec![0.0; x.len()];
-    for i in 0..rows {
-        for j in 0..cols {
-            out[j * rows + i] = x[i * cols + j];
-        }
-    }
-    out
 }
 
 vectorized! {

@@ -104,10 +104,14 @@ vectorized! {
             let max = row_max(z);
             let mut lanes = [0.0; LANES];
             for (p, z) in p.chunks_mut(LANES).zip(z.chunks(LANES)) {
-                for ((p, z), lane) in p.iter_mut().zip(z).zip(&mut lanes) {
-                    *p = vmath::exp(z - max);
-                    *lane += *p;
+                // Filled up with e^−∞ = 0, so that ten classes are vector code too.
+                let mut e = [f32::NEG_INFINITY; LANES];
+                e[..z.len()].copy_from_slice(z);
+                for (e, lane) in e.iter_mut().zip(&mut lanes) {
+                    *e = vmath::exp(*e - max);
+                    *lane += *e;
                 }
+                p.copy_from_slice(&e[..p.len()]);
             }
             let sum = sum_lanes(lanes);
             *loss = vmath::ln(sum) - (z[*label as usize] - max);

@@ -136,7 +136,7 @@ pub fn tanh(x: f32) -> f32 {
     let a = x.abs();
     let a2 = a * a;
     let p = -5.704_988_7e-3;
-    let p = p * a2 + 2.063_908_9e-2;
+    let p = p * a2 + 2.063_909e-2;
     let p = p * a2 - 5.373_971_6e-2;
     let p = p * a2 + 1.333_144_2e-1;
     let p = p * a2 - 3.333_328e-1;

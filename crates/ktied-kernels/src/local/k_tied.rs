@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{BiasScale, add, add_noise, square, variance_grad};
+use super::{LocalLayer, add, add_noise, square, variance_grad};
 use crate::NoiseKey;
 use crate::error::{Check, Result};
 use crate::noise::{GROUP, for_each_normal_group};
@@ -54,25 +54,18 @@ impl Pairs {
 /// `tape` receives x²P, all that the backward pass needs besides the inputs.
 ///
 /// # Shapes
-/// - y: `[B, N]`, holding the means; x: `[B, M]`; tape: `[B, R]`
+/// - y: `[B, N]`, holding the means; tape: `[B, R]`
 ///
 /// # Errors
 /// If the lengths do not fit the factors.
-pub fn k_tied(
-    y: &mut [f32],
-    tape: &mut [f32],
-    x: &[f32],
-    batch: usize,
-    factors: LogFactors<'_>,
-    bias: Option<BiasScale<'_>>,
-    key: NoiseKey,
-) -> Result<()> {
+pub fn k_tied(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, factors: LogFactors<'_>) -> Result<()> {
     let check = Check("local_k_tied");
+    let LocalLayer { x, batch, key, .. } = layer;
     let (m, n, r) = (factors.num_rows, factors.num_cols, num_pairs(check, factors, batch)?);
     check.len("y", y, batch * n)?;
     check.len("x", x, batch * m)?;
     check.len("tape", tape, batch * r)?;
-    let bias = BiasScale::variance(bias, check, n)?;
+    let bias = layer.bias_variance(check, n)?;
     let pairs = Pairs::new(&factors.exp(), m);
     let rows = rows_per_chunk(m);
     tape.par_chunks_mut(rows * r).enumerate().for_each(|(c, tape)| {
@@ -108,7 +101,7 @@ pub struct KTiedLocalGrads<'a> {
 /// Gradients of [`k_tied`]. With G = dy∘ε/(2√var): dQ = Gᵀ(x²P), d(x²P) = GQ, dx = 2x∘(d(x²P)Pᵀ), dP = (x²)ᵀd(x²P).
 ///
 /// # Shapes
-/// - d_y: `[B, N]`; x: `[B, M]`; tape: `[B, R]` as the forward pass left it
+/// - d_y: `[B, N]`; tape: `[B, R]` as the forward pass left it
 ///
 /// # Errors
 /// If the lengths do not fit the factors.
@@ -116,13 +109,11 @@ pub fn k_tied_backward(
     grads: KTiedLocalGrads<'_>,
     d_y: &[f32],
     tape: &[f32],
-    x: &[f32],
-    batch: usize,
+    layer: LocalLayer<'_>,
     factors: LogFactors<'_>,
-    bias: Option<BiasScale<'_>>,
-    key: NoiseKey,
 ) -> Result<()> {
     let check = Check("local_k_tied_backward");
+    let LocalLayer { x, batch, key, .. } = layer;
     let (m, n, r) = (factors.num_rows, factors.num_cols, num_pairs(check, factors, batch)?);
     check.len("d_y", d_y, batch * n)?;
     check.len("x", x, batch * m)?;
@@ -130,7 +121,7 @@ pub fn k_tied_backward(
     check.len("grads.x", grads.x, batch * m)?;
     check.len("grads.log_u", grads.log_u, factors.log_u.len())?;
     check.len("grads.log_v", grads.log_v, factors.log_v.len())?;
-    let bias_variance = BiasScale::variance(bias, check, n)?;
+    let bias_variance = layer.bias_variance(check, n)?;
     if let Some(d) = &grads.bias_raw {
         check.len("grads.bias_raw", d, n)?;
     }
@@ -139,7 +130,7 @@ pub fn k_tied_backward(
     let [d_p, d_q, d_bias] = side.backward(grads.x, batch);
     pairs.backward(grads.log_u, &pairs.p, &d_p, m, factors.rank);
     pairs.backward(grads.log_v, &pairs.q, &d_q, n, factors.rank);
-    if let (Some(d_raw), Some(bias)) = (grads.bias_raw, bias) {
+    if let (Some(d_raw), Some(bias)) = (grads.bias_raw, layer.bias) {
         bias.backward(d_raw, &d_bias);
     }
     Ok(())

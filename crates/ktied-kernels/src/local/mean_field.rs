@@ -2,12 +2,14 @@
 
 use rayon::prelude::*;
 
-use super::{BiasScale, add, add_noise, square, variance_grad};
+use super::{LocalLayer, RawScale, add_noise, square, variance_grad};
 use crate::NoiseKey;
+use crate::activation::Activation;
 use crate::error::{Check, Result};
 use crate::gemm::{Mat, Threads, Update, product};
 use crate::noise::for_each_normal_group;
-use crate::par::{CHUNK, add_in_order, map_chunks, rows_per_chunk};
+use crate::par::CHUNK;
+use crate::rows::{column_sums, finish_all};
 use crate::scale::ScaleForm;
 use crate::simd::vectorized;
 
@@ -16,29 +18,19 @@ use crate::simd::vectorized;
 /// `tape` receives the variances, which the backward pass needs.
 ///
 /// # Shapes
-/// - y, tape: `[B, N]`, y holding the means; x: `[B, M]`; raw_scale: `[M, N]`
+/// - y, tape: `[B, N]`, y holding the means; scale: `[M, N]`
 ///
 /// # Errors
 /// If the lengths do not fit: `batch` and the lengths of x and y give M and N.
-pub fn mean_field(
-    y: &mut [f32],
-    tape: &mut [f32],
-    x: &[f32],
-    batch: usize,
-    raw_scale: &[f32],
-    form: ScaleForm,
-    bias: Option<BiasScale<'_>>,
-    key: NoiseKey,
-) -> Result<()> {
+pub fn mean_field(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, scale: RawScale<'_>) -> Result<()> {
     let check = Check("local_mean_field");
-    let (m, n) = sizes(check, batch, x, y, raw_scale)?;
+    let LocalLayer { x, batch, key, .. } = layer;
+    let (m, n) = sizes(check, batch, x, y, scale.raw)?;
     check.len("tape", tape, y.len())?;
-    let bias = BiasScale::variance(bias, check, n)?;
-    let (x_squares, variances) = (squares(x), scale_squares(raw_scale, form));
+    let bias = layer.bias_variance(check, n)?;
+    let (x_squares, variances) = (squares(x), scale_squares(scale));
     product(tape, Mat::new(&x_squares, batch, m)?, Mat::new(&variances, m, n)?, Update::Overwrite, Threads::All)?;
-    if n > 0 {
-        tape.par_chunks_mut(rows_per_chunk(n) * n).for_each(|rows| rows.chunks_mut(n).for_each(|row| add(row, &bias)));
-    }
+    finish_all(tape, Some(&bias), Activation::Identity);
     y.par_chunks_mut(CHUNK).zip(tape.par_chunks(CHUNK)).enumerate().for_each(|(c, (y, variance))| {
         let base = c * CHUNK;
         for_each_normal_group(key, base..base + y.len(), |first, eps| {
@@ -63,7 +55,7 @@ pub struct MeanFieldLocalGrads<'a> {
 /// Gradients of [`mean_field`]. With G = dy∘ε/(2√var): dσ² = (x²)ᵀG, dx = 2x∘(G(σ²)ᵀ).
 ///
 /// # Shapes
-/// - d_y, tape: `[B, N]`, tape as the forward pass left it; x: `[B, M]`; raw_scale: `[M, N]`
+/// - d_y, tape: `[B, N]`, tape as the forward pass left it; scale: `[M, N]`
 ///
 /// # Errors
 /// If the lengths do not fit.
@@ -71,30 +63,29 @@ pub fn mean_field_backward(
     grads: MeanFieldLocalGrads<'_>,
     d_y: &[f32],
     tape: &[f32],
-    x: &[f32],
-    batch: usize,
-    raw_scale: &[f32],
-    form: ScaleForm,
-    bias: Option<BiasScale<'_>>,
-    key: NoiseKey,
+    layer: LocalLayer<'_>,
+    scale: RawScale<'_>,
 ) -> Result<()> {
     let check = Check("local_mean_field_backward");
-    let (m, n) = sizes(check, batch, x, d_y, raw_scale)?;
+    let LocalLayer { x, batch, key, .. } = layer;
+    let (m, n) = sizes(check, batch, x, d_y, scale.raw)?;
     check.len("tape", tape, d_y.len())?;
     check.len("grads.x", grads.x, x.len())?;
-    check.len("grads.raw_scale", grads.raw_scale, raw_scale.len())?;
+    check.len("grads.raw_scale", grads.raw_scale, scale.raw.len())?;
     let grad = variance_grads(tape, d_y, key);
     let grad_rows = Mat::new(&grad, batch, n)?;
-    let (x_squares, variances) = (squares(x), scale_squares(raw_scale, form));
+    let (x_squares, variances) = (squares(x), scale_squares(scale));
     product(grads.raw_scale, Mat::new(&x_squares, batch, m)?.t(), grad_rows, Update::Overwrite, Threads::All)?;
-    let operands = grads.raw_scale.par_chunks_mut(CHUNK).zip(raw_scale.par_chunks(CHUNK));
-    operands.for_each(|(d, raw)| times_variance_slope(d, raw, form));
+    let operands = grads.raw_scale.par_chunks_mut(CHUNK).zip(scale.raw.par_chunks(CHUNK));
+    operands.for_each(|(d, raw)| times_variance_slope(d, raw, scale.form));
     product(grads.x, grad_rows, Mat::new(&variances, m, n)?.t(), Update::Overwrite, Threads::All)?;
     grads.x.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).for_each(|(d, x)| times_twice(d, x));
-    if let (Some(d_raw), Some(bias)) = (grads.bias_raw, bias) {
+    if let (Some(d_raw), Some(bias)) = (grads.bias_raw, layer.bias) {
         check.len("bias.raw", bias.raw, n)?;
         check.len("grads.bias_raw", d_raw, n)?;
-        bias.backward(d_raw, &column_sums(&grad, batch, n));
+        let mut d_variance = vec![0.0; n];
+        column_sums(&mut d_variance, &grad);
+        bias.backward(d_raw, &d_variance);
     }
     Ok(())
 }
@@ -102,8 +93,8 @@ pub fn mean_field_backward(
 /// (M, N) from the lengths of x `[B, M]` and y `[B, N]`.
 fn sizes(check: Check, batch: usize, x: &[f32], y: &[f32], raw_scale: &[f32]) -> Result<(usize, usize)> {
     check.size("batch", batch, batch > 0, "at least 1")?;
-    check.size("length of x", x.len(), x.len() % batch == 0, "a multiple of the batch")?;
-    check.size("length of y", y.len(), y.len() % batch == 0, "a multiple of the batch")?;
+    check.size("length of x", x.len(), x.len().is_multiple_of(batch), "a multiple of the batch")?;
+    check.size("length of y", y.len(), y.len().is_multiple_of(batch), "a multiple of the batch")?;
     let (m, n) = (x.len() / batch, y.len() / batch);
     check.len("raw_scale", raw_scale, check.product(&[m, n])?)?;
     Ok((m, n))
@@ -115,9 +106,9 @@ fn squares(x: &[f32]) -> Vec<f32> {
     out
 }
 
-fn scale_squares(raw_scale: &[f32], form: ScaleForm) -> Vec<f32> {
-    let mut out = vec![0.0; raw_scale.len()];
-    out.par_chunks_mut(CHUNK).zip(raw_scale.par_chunks(CHUNK)).for_each(|(out, raw)| variance(out, raw, form));
+fn scale_squares(scale: RawScale<'_>) -> Vec<f32> {
+    let mut out = vec![0.0; scale.raw.len()];
+    out.par_chunks_mut(CHUNK).zip(scale.raw.par_chunks(CHUNK)).for_each(|(out, raw)| variance(out, raw, scale.form));
     out
 }
 
@@ -132,18 +123,6 @@ fn variance_grads(tape: &[f32], d_y: &[f32], key: NoiseKey) -> Vec<f32> {
         });
     });
     grad
-}
-
-/// Σ over rows of `[rows, cols]`, a fixed chunk of rows at a time.
-pub(crate) fn column_sums(x: &[f32], rows: usize, cols: usize) -> Vec<f32> {
-    let parts = map_chunks(rows, rows_per_chunk(cols), |chunk| {
-        let mut sum = vec![0.0; cols];
-        chunk.for_each(|i| add(&mut sum, &x[i * cols..(i + 1) * cols]));
-        sum
-    });
-    let mut total = vec![0.0; cols];
-    add_in_order(&mut total, &parts);
-    total
 }
 
 vectorized! {

@@ -11,6 +11,7 @@ mod mean_field;
 pub use k_tied::{KTiedLocalGrads, k_tied, k_tied_backward};
 pub use mean_field::{MeanFieldLocalGrads, mean_field, mean_field_backward};
 
+use crate::NoiseKey;
 use crate::error::{Check, Result};
 use crate::scale::{ScaleForm, floored};
 use crate::simd::vectorized;
@@ -18,24 +19,39 @@ use crate::simd::vectorized;
 /// Added to every variance, so that an all-zero input gives a zero gradient and not NaN.
 pub const VARIANCE_FLOOR: f32 = 1e-12;
 
-/// The stored scale of a mean-field bias, whose variance joins that of the weights.
+/// Standard deviations as they are stored.
 #[derive(Clone, Copy, Debug)]
-pub struct BiasScale<'a> {
-    /// `[N]`
+pub struct RawScale<'a> {
+    /// One number for each.
     pub raw: &'a [f32],
     /// How it is stored.
     pub form: ScaleForm,
 }
 
-impl BiasScale<'_> {
+/// What a layer's noise is made of besides the scales of its weights.
+#[derive(Clone, Copy, Debug)]
+pub struct LocalLayer<'a> {
+    /// Input, `[B, M]`.
+    pub x: &'a [f32],
+    /// B
+    pub batch: usize,
+    /// Scale of a mean-field bias, `[N]`, whose variance joins that of the weights.
+    pub bias: Option<RawScale<'a>>,
+    /// Element i of the activations uses element i of its normals.
+    pub key: NoiseKey,
+}
+
+impl LocalLayer<'_> {
     /// σ_b² + floor for every output; the floor alone without a bias.
-    fn variance(bias: Option<Self>, check: Check, num_outputs: usize) -> Result<Vec<f32>> {
-        let Some(Self { raw, form }) = bias else { return Ok(vec![VARIANCE_FLOOR; num_outputs]) };
+    fn bias_variance(&self, check: Check, num_outputs: usize) -> Result<Vec<f32>> {
+        let Some(RawScale { raw, form }) = self.bias else { return Ok(vec![VARIANCE_FLOOR; num_outputs]) };
         check.len("bias.raw", raw, num_outputs)?;
         Ok(raw.iter().map(|&raw| form.scale(raw)).map(|scale| scale * scale + VARIANCE_FLOOR).collect())
     }
+}
 
-    /// dL/draw from dL/dσ_b².
+impl RawScale<'_> {
+    /// dL/draw from dL/dσ².
     fn backward(self, d_raw: &mut [f32], d_variance: &[f32]) {
         for ((d, &raw), &g) in d_raw.iter_mut().zip(self.raw).zip(d_variance) {
             let scale = self.form.scale(raw);

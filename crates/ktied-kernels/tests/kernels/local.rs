@@ -1,6 +1,6 @@
 //! Local reparameterisation against its definition, brute-force weight sampling, and central differences.
 
-use ktied_kernels::local::{self, BiasScale, KTiedLocalGrads, MeanFieldLocalGrads};
+use ktied_kernels::local::{self, KTiedLocalGrads, LocalLayer, MeanFieldLocalGrads, RawScale};
 use ktied_kernels::{NoiseKey, Purpose, ScaleForm, sample};
 
 use crate::reference::{
@@ -33,8 +33,9 @@ fn bias_scale(raw: &[f64]) -> Vec<f64> {
     raw.iter().map(|&r| scale_of(ScaleForm::Softplus, r)).collect()
 }
 
-fn bias(raw: &[f32]) -> Option<BiasScale<'_>> {
-    Some(BiasScale { raw, form: ScaleForm::Softplus })
+fn layer<'a>(x: &'a [f32], batch: usize, bias: Option<&'a [f32]>) -> LocalLayer<'a> {
+    let bias = bias.map(|raw| RawScale { raw, form: ScaleForm::Softplus });
+    LocalLayer { x, batch, bias, key: key() }
 }
 
 #[test]
@@ -44,7 +45,7 @@ fn k_tied_noise_has_the_standard_deviation_of_the_definition() {
         let (x, log_u, log_v, raw) = (random(b * m, 1), log_factor(m * k, 2), log_factor(n * k, 3), log_factor(n, 4));
         let mut y = vec![0.0; b * n];
         let mut tape = vec![0.0; b * k * (k + 1) / 2];
-        local::k_tied(&mut y, &mut tape, &x, b, factors(&log_u, &log_v, shape), bias(&raw), key()).unwrap();
+        local::k_tied(&mut y, &mut tape, layer(&x, b, Some(&raw)), factors(&log_u, &log_v, shape)).unwrap();
         let scale = k_tied_scale(&to_f64(&log_u), &to_f64(&log_v), shape);
         let expected = definition(&to_f64(&x), &scale, &bias_scale(&to_f64(&raw)), (b, m, n));
         assert_close(&y, &expected, 5e-7, 0.0, &format!("{b} {shape:?}"));
@@ -59,11 +60,11 @@ fn the_gradients_of_k_tied_noise_match_central_differences() {
         let (d_y, mut y) = (random(b * n, 5), vec![0.0; b * n]);
         let mut tape = vec![0.0; b * k * (k + 1) / 2];
         let f = factors(&log_u, &log_v, shape);
-        local::k_tied(&mut y, &mut tape, &x, b, f, bias(&raw), key()).unwrap();
+        local::k_tied(&mut y, &mut tape, layer(&x, b, Some(&raw)), f).unwrap();
         let (mut d_x, mut d_u, mut d_v, mut d_raw) =
             (vec![0.0; b * m], vec![0.0; m * k], vec![0.0; n * k], vec![0.0; n]);
         let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: Some(&mut d_raw) };
-        local::k_tied_backward(grads, &d_y, &tape, &x, b, f, bias(&raw), key()).unwrap();
+        local::k_tied_backward(grads, &d_y, &tape, layer(&x, b, Some(&raw)), f).unwrap();
         let (x, u, v, raw, d_y) = (to_f64(&x), to_f64(&log_u), to_f64(&log_v), to_f64(&raw), to_f64(&d_y));
         let loss = |x: &[f64], u: &[f64], v: &[f64], raw: &[f64]| {
             dot(&definition(x, &k_tied_scale(u, v, shape), &bias_scale(raw), (b, m, n)), &d_y)
@@ -83,10 +84,17 @@ fn mean_field_noise_and_its_gradients_match_the_definition() {
         let (mut y, mut tape) = (vec![0.0; b * n], vec![0.0; b * n]);
         for form in [ScaleForm::Log, ScaleForm::Softplus] {
             y.fill(0.0);
-            local::mean_field(&mut y, &mut tape, &x, b, &raw_scale, form, bias(&raw), key()).unwrap();
+            local::mean_field(&mut y, &mut tape, layer(&x, b, Some(&raw)), RawScale { raw: &raw_scale, form }).unwrap();
             let (mut d_x, mut d_scale, mut d_raw) = (vec![0.0; b * m], vec![0.0; m * n], vec![0.0; n]);
             let grads = MeanFieldLocalGrads { x: &mut d_x, raw_scale: &mut d_scale, bias_raw: Some(&mut d_raw) };
-            local::mean_field_backward(grads, &d_y, &tape, &x, b, &raw_scale, form, bias(&raw), key()).unwrap();
+            local::mean_field_backward(
+                grads,
+                &d_y,
+                &tape,
+                layer(&x, b, Some(&raw)),
+                RawScale { raw: &raw_scale, form },
+            )
+            .unwrap();
             let (x, s, r) = (to_f64(&x), to_f64(&raw_scale), to_f64(&raw));
             let noise = |x: &[f64], s: &[f64], r: &[f64]| {
                 let scale: Vec<f64> = s.iter().map(|&s| scale_of(form, s)).collect();
@@ -108,10 +116,10 @@ fn an_all_zero_row_has_zero_gradients_not_nan() {
     let (x, log_u, log_v, d_y) = (vec![0.0; m], log_factor(m * k, 2), log_factor(n * k, 3), random(n, 4));
     let (mut y, mut tape) = (vec![0.0; n], vec![0.0; 3]);
     let f = factors(&log_u, &log_v, (m, n, k));
-    local::k_tied(&mut y, &mut tape, &x, 1, f, None, key()).unwrap();
+    local::k_tied(&mut y, &mut tape, layer(&x, 1, None), f).unwrap();
     let (mut d_x, mut d_u, mut d_v) = (vec![1.0; m], vec![1.0; m * k], vec![1.0; n * k]);
     let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: None };
-    local::k_tied_backward(grads, &d_y, &tape, &x, 1, f, None, key()).unwrap();
+    local::k_tied_backward(grads, &d_y, &tape, layer(&x, 1, None), f).unwrap();
     assert!([d_x, d_u, d_v].concat().iter().all(|&d| d == 0.0));
     assert!(y.iter().all(|y| y.abs() < 1e-5));
 }
@@ -131,7 +139,8 @@ fn local_activations_have_the_distribution_of_activations_of_drawn_weights() {
         sample::k_tied(&mut w, None, f, root.child(Purpose::Weights).at(step, 0)).unwrap();
         global.push((0..m).map(|i| x[i] * w[i * n]).sum::<f32>());
         y.fill(0.0);
-        local::k_tied(&mut y, &mut tape, &x, 1, f, None, root.child(Purpose::Activations).at(step, 0)).unwrap();
+        let key = root.child(Purpose::Activations).at(step, 0);
+        local::k_tied(&mut y, &mut tape, LocalLayer { key, ..layer(&x, 1, None) }, f).unwrap();
         local_.push(y[0]);
     }
     global.sort_by(f32::total_cmp);
@@ -147,16 +156,29 @@ fn all_outputs(with_products: bool) -> Vec<f32> {
     let (x, log_u, log_v, raw) = (random(b * m, 1), log_factor(m * k, 2), log_factor(n * k, 3), log_factor(n, 4));
     let (d_y, mut y, mut tape) = (random(b * n, 5), vec![0.0; b * n], vec![0.0; b * 3]);
     let f = factors(&log_u, &log_v, (m, n, k));
-    local::k_tied(&mut y, &mut tape, &x, b, f, bias(&raw), key()).unwrap();
+    local::k_tied(&mut y, &mut tape, layer(&x, b, Some(&raw)), f).unwrap();
     let (mut d_x, mut d_u, mut d_v, mut d_raw) = (vec![0.0; b * m], vec![0.0; m * k], vec![0.0; n * k], vec![0.0; n]);
     let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: Some(&mut d_raw) };
-    local::k_tied_backward(grads, &d_y, &tape, &x, b, f, bias(&raw), key()).unwrap();
+    local::k_tied_backward(grads, &d_y, &tape, layer(&x, b, Some(&raw)), f).unwrap();
     let mut out = [y.clone(), tape, d_x.clone(), d_u, d_v, d_raw.clone()].concat();
     if with_products {
         let (raw_scale, mut tape, mut d_scale) = (log_factor(m * n, 6), vec![0.0; b * n], vec![0.0; m * n]);
-        local::mean_field(&mut y, &mut tape, &x, b, &raw_scale, ScaleForm::Log, bias(&raw), key()).unwrap();
+        local::mean_field(
+            &mut y,
+            &mut tape,
+            layer(&x, b, Some(&raw)),
+            RawScale { raw: &raw_scale, form: ScaleForm::Log },
+        )
+        .unwrap();
         let grads = MeanFieldLocalGrads { x: &mut d_x, raw_scale: &mut d_scale, bias_raw: Some(&mut d_raw) };
-        local::mean_field_backward(grads, &d_y, &tape, &x, b, &raw_scale, ScaleForm::Log, bias(&raw), key()).unwrap();
+        local::mean_field_backward(
+            grads,
+            &d_y,
+            &tape,
+            layer(&x, b, Some(&raw)),
+            RawScale { raw: &raw_scale, form: ScaleForm::Log },
+        )
+        .unwrap();
         out.extend([y, tape, d_x, d_scale, d_raw].concat());
     }
     out
@@ -173,7 +195,7 @@ fn local_noise_refuses_operands_that_do_not_fit() {
     let (log_u, log_v) = (vec![0.0; 6], vec![0.0; 8]);
     let f = factors(&log_u, &log_v, (3, 4, 2));
     let run = |y: usize, tape: usize, x: usize, batch: usize| {
-        local::k_tied(&mut vec![0.0; y], &mut vec![0.0; tape], &vec![0.0; x], batch, f, None, key())
+        local::k_tied(&mut vec![0.0; y], &mut vec![0.0; tape], layer(&vec![0.0; x], batch, None), f)
             .unwrap_err()
             .to_string()
     };
@@ -183,6 +205,7 @@ fn local_noise_refuses_operands_that_do_not_fit() {
     assert_eq!(run(8, 6, 6, usize::MAX), "local_k_tied: the product of the sizes is too large");
     let form = ScaleForm::Log;
     let error =
-        local::mean_field(&mut [0.0; 4], &mut [0.0; 4], &[0.0; 5], 2, &[0.0; 6], form, None, key()).unwrap_err();
+        local::mean_field(&mut [0.0; 4], &mut [0.0; 4], layer(&[0.0; 5], 2, None), RawScale { raw: &[0.0; 6], form })
+            .unwrap_err();
     assert_eq!(error.to_string(), "local_mean_field: `length of x` must be a multiple of the batch, got 5");
 }

@@ -1,9 +1,15 @@
 //! Every kernel against a plain reference in double precision, in one test binary.
 
 mod adam;
+mod batch_norm;
+mod conv;
+mod dense;
 mod kl;
 mod local;
+mod lstm;
 mod noise;
+mod pool;
 mod reference;
 mod sample;
+mod softmax;
 mod vmath;

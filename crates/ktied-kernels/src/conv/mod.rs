@@ -1,20 +1,23 @@
 //! Two-dimensional convolution of channels-last images, and its gradients.
 //!
-//! All three kernels are matrix products over the windows of the images ([`crate::im2col`]): a tile of windows is
+//! All three kernels are matrix products over the windows of the images (im2col): a tile of windows is
 //! copied side by side into a buffer that stays in the cache, then multiplied. Tiles depend on the shape alone.
+
+mod im2col;
+pub(crate) mod shape;
 
 use std::ops::Range;
 
 use rayon::prelude::*;
 
 use crate::activation::Activation;
-use crate::conv_shape::Plan;
-pub use crate::conv_shape::{Conv2dShape, Padding};
+use crate::conv::im2col::{col2im, im2col};
+use crate::conv::shape::Plan;
+pub use crate::conv::shape::{Conv2dShape, Padding};
 use crate::error::{Check, Result};
 use crate::gemm::{Mat, Threads, Update, product};
-use crate::im2col::{SLACK, col2im, im2col};
 use crate::par::{CHUNK, map_chunks};
-use crate::rows::{column_sums, finish};
+use crate::rows::{column_sums, finish, transpose};
 use crate::scratch::with_scratch;
 
 /// Elements of a tile of windows: a quarter of a megabyte, half of a common second-level cache.
@@ -100,9 +103,9 @@ fn with_windows<T>(
         return task(Mat::with_row_stride(windows, num_rows, num_columns, plan.patch)?);
     }
     let len = num_rows * num_columns;
-    with_scratch(len + SLACK, |col| {
+    with_scratch(len, |col| {
         im2col(col, x, plan, rows, columns);
-        task(Mat::new(&col[..len], num_rows, num_columns)?)
+        task(Mat::new(col, num_rows, num_columns)?)
     })
 }
 
@@ -167,13 +170,16 @@ fn weight_by_rows(dweight: &mut [f32], dz: &[f32], x: &[f32], plan: &Plan) -> Re
     Ok(())
 }
 
-/// Rows of a large dW that one task takes.
-const BLOCK: usize = 512;
+/// About how many rows of a large dW one task takes.
+const BLOCK: usize = 288;
 
 /// A large dW: its rows are divided, and each task gathers only those elements of all windows.
 fn weight_by_columns(dweight: &mut [f32], dz: &[f32], x: &[f32], plan: &Plan) -> Result<()> {
-    dweight.par_chunks_mut(BLOCK * plan.shape.outputs).enumerate().try_for_each(|(block, dweight)| {
-        let columns = block * BLOCK..block * BLOCK + dweight.len() / plan.shape.outputs;
+    // A multiple of four blocks, so that two or four threads end together.
+    let num_blocks = plan.patch.div_ceil(BLOCK).next_multiple_of(4);
+    let block = plan.patch.div_ceil(num_blocks);
+    dweight.par_chunks_mut(block * plan.shape.outputs).enumerate().try_for_each(|(index, dweight)| {
+        let columns = index * block..index * block + dweight.len() / plan.shape.outputs;
         dweight.fill(0.0);
         accumulate_weight(dweight, dz, x, plan, 0..plan.num_rows(), columns)
     })
@@ -225,11 +231,14 @@ pub fn backward_input(dx: &mut [f32], dz: &[f32], weight: &[f32], shape: &Conv2d
     }
 }
 
+/// Fewest channels for which dx is made by a convolution: with fewer, its product is too narrow to be fast.
+const MIN_MIRRORED: usize = 16;
+
 /// The convolution of dz with the weights turned round that gives dx: there is one if the window moves by one pixel
 /// and never lies wholly in the padding.
 fn mirrored(shape: &Conv2dShape) -> Option<Conv2dShape> {
     let ([kh, kw], Padding { top, bottom, left, right }) = (shape.kernel, shape.padding);
-    if shape.stride != [1, 1] {
+    if shape.stride != [1, 1] || shape.channels < MIN_MIRRORED {
         return None;
     }
     let padding = Padding {
@@ -249,20 +258,6 @@ fn mirror_weight(weight: &[f32], plan: &Plan) -> Vec<f32> {
     let blocks = mirrored.par_chunks_mut(channels * outputs).zip(weight.par_chunks(channels * outputs).rev());
     blocks.for_each(|(to, from)| transpose(to, from, channels, outputs));
     mirrored
-}
-
-/// to\[j, i\] = from\[i, j\], in squares, so that both sides stay in the cache.
-fn transpose(to: &mut [f32], from: &[f32], rows: usize, columns: usize) {
-    const SQUARE: usize = 16;
-    for top in (0..rows).step_by(SQUARE) {
-        for left in (0..columns).step_by(SQUARE) {
-            for j in left..columns.min(left + SQUARE) {
-                for i in top..rows.min(top + SQUARE) {
-                    to[j * rows + i] = from[i * columns + j];
-                }
-            }
-        }
-    }
 }
 
 /// dx by way of the gradient of every window, dz·Wᵀ, added back onto the image. One task has whole images, so no two

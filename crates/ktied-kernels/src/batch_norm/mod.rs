@@ -2,9 +2,12 @@
 //!
 //! Channels-last images `[B, H, W, C]` are such a matrix, of B·H·W rows. Ioffe, Szegedy, *Batch normalization*, 2015.
 
+mod moments;
+
 use rayon::prelude::*;
 
 use crate::activation::{Activation, relu, relu_gradient};
+use crate::batch_norm::moments::{chunk_rows, measure};
 use crate::error::{Check, Result};
 use crate::par::{map_chunks, rows_per_chunk};
 use crate::simd::vectorized;
@@ -84,13 +87,13 @@ pub fn forward_frozen(y: &mut [f32], x: &[f32], norm: BatchNorm<'_>, moments: Mo
 
 /// Where the backward kernels write; what is `None` is not written.
 #[derive(Debug, Default)]
-pub struct BatchNormGradients<'a> {
+pub struct BatchNormGrads<'a> {
     /// Gradient of x, `[rows, C]`.
-    pub dx: Option<&'a mut [f32]>,
+    pub x: Option<&'a mut [f32]>,
     /// Gradient of γ, `[C]`.
-    pub dgamma: Option<&'a mut [f32]>,
+    pub gamma: Option<&'a mut [f32]>,
     /// Gradient of β, `[C]`.
-    pub dbeta: Option<&'a mut [f32]>,
+    pub beta: Option<&'a mut [f32]>,
 }
 
 /// Gradients of [`forward_train`], whose mean and variance depend on x too. With dz = dy ∘ act′, x̂ = (x − mean)/σ and
@@ -102,13 +105,13 @@ pub struct BatchNormGradients<'a> {
 /// # Errors
 /// If a length does not fit; nothing is written then.
 pub fn backward_train(
-    gradients: BatchNormGradients<'_>,
+    grads: BatchNormGrads<'_>,
     dy: &[f32],
     x: &[f32],
     norm: BatchNorm<'_>,
     moments: Moments<'_>,
 ) -> Result<()> {
-    backward(Check("batch_norm backward"), gradients, dy, x, &norm, moments, Statistics::OfBatch)
+    backward(Check("batch_norm backward"), grads, dy, x, &norm, moments, Statistics::OfBatch)
 }
 
 /// Gradients of [`forward_frozen`], whose mean and variance are constants: dβ = Σ dz, dγ = Σ dz·x̂, dx = γ/σ·dz.
@@ -119,13 +122,13 @@ pub fn backward_train(
 /// # Errors
 /// If a length does not fit; nothing is written then.
 pub fn backward_frozen(
-    gradients: BatchNormGradients<'_>,
+    grads: BatchNormGrads<'_>,
     dy: &[f32],
     x: &[f32],
     norm: BatchNorm<'_>,
     moments: Moments<'_>,
 ) -> Result<()> {
-    backward(Check("batch_norm frozen backward"), gradients, dy, x, &norm, moments, Statistics::Given)
+    backward(Check("batch_norm frozen backward"), grads, dy, x, &norm, moments, Statistics::Given)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -141,54 +144,6 @@ fn check_operands(check: Check, x: &[f32], norm: &BatchNorm<'_>, moments: Moment
     check.len("var", moments.var, channels)?;
     let whole_rows = x.len().is_multiple_of(channels.max(1)) && (channels > 0 || x.is_empty());
     check.size("x", x.len(), whole_rows, "a whole number of rows of channels")
-}
-
-/// Rows that are summed in single precision before double precision takes over.
-const MAX_ROWS: usize = 512;
-
-fn chunk_rows(channels: usize) -> usize {
-    rows_per_chunk(channels).min(MAX_ROWS)
-}
-
-/// Mean and variance of each channel. Each chunk of rows is summed twice, the second time about its own mean, so a
-/// mean far from zero costs no digits; chunks are merged in order in double precision.
-fn measure(mean: &mut [f32], var: &mut [f32], x: &[f32]) {
-    let channels = mean.len().max(1);
-    let parts = map_chunks(x.len() / channels, chunk_rows(channels), |rows| {
-        let x = &x[rows.start * channels..rows.end * channels];
-        let mut part = vec![0.0; 3 * channels];
-        chunk_moments(&mut part, x);
-        (rows.len() as f64, part)
-    });
-    for (c, (mean, var)) in mean.iter_mut().zip(var).enumerate() {
-        let mut total = Running::default();
-        for (rows, part) in &parts {
-            total.merge(*rows, [part[c], part[channels + c], part[2 * channels + c]].map(f64::from));
-        }
-        *mean = total.mean as f32;
-        *var = (total.m2 / total.rows.max(1.0)) as f32;
-    }
-}
-
-/// Count, mean and sum of squared deviations of the rows so far.
-#[derive(Default)]
-struct Running {
-    rows: f64,
-    mean: f64,
-    m2: f64,
-}
-
-impl Running {
-    /// Joins a chunk given by a centre near its mean and the sums of deviations and of their squares about it (Chan,
-    /// Golub, LeVeque, 1979).
-    fn merge(&mut self, rows: f64, [centre, deviation, squares]: [f64; 3]) {
-        let mean = centre + deviation / rows;
-        let m2 = squares - deviation * deviation / rows;
-        let (total, delta) = (self.rows + rows, mean - self.mean);
-        self.m2 += m2 + delta * delta * self.rows * rows / total;
-        self.mean += delta * rows / total;
-        self.rows = total;
-    }
 }
 
 /// 1/√(var + ε).
@@ -211,14 +166,14 @@ fn normalize(y: &mut [f32], x: &[f32], norm: &BatchNorm<'_>, moments: Moments<'_
 
 fn backward(
     check: Check,
-    gradients: BatchNormGradients<'_>,
+    grads: BatchNormGrads<'_>,
     dy: &[f32],
     x: &[f32],
     norm: &BatchNorm<'_>,
     moments: Moments<'_>,
     statistics: Statistics,
 ) -> Result<()> {
-    let BatchNormGradients { dx, dgamma, dbeta } = gradients;
+    let BatchNormGrads { x: dx, gamma: dgamma, beta: dbeta } = grads;
     check_operands(check, x, norm, moments)?;
     let channels = norm.gamma.len();
     check.len("dy", dy, x.len())?;
@@ -284,30 +239,6 @@ fn unit_value(x: f32, mean: f32, slope: f32, beta: f32) -> f32 {
 }
 
 vectorized! {
-    /// part = [centre, Σ (x − centre), Σ (x − centre)²] of each channel.
-    fn chunk_moments(part: &mut [f32], x: &[f32]) {
-        let channels = part.len() / 3;
-        let (centre, sums) = part.split_at_mut(channels);
-        let (deviation, squares) = sums.split_at_mut(channels);
-        for row in x.chunks_exact(channels) {
-            for (m, x) in centre.iter_mut().zip(row) {
-                *m += x;
-            }
-        }
-        let share = channels as f32 / x.len() as f32;
-        for m in centre.iter_mut() {
-            *m *= share;
-        }
-        for row in x.chunks_exact(channels) {
-            let sums = deviation.iter_mut().zip(squares.iter_mut());
-            for ((x, m), (s, q)) in row.iter().zip(&*centre).zip(sums) {
-                let d = x - m;
-                *s += d;
-                *q += d * d;
-            }
-        }
-    }
-
     fn normalize_rows(y: &mut [f32], x: &[f32], mean: &[f32], slope: &[f32], beta: &[f32]) {
         for (y, x) in y.chunks_exact_mut(mean.len()).zip(x.chunks_exact(mean.len())) {
             let channel = mean.iter().zip(slope).zip(beta);

@@ -4,14 +4,15 @@
 //! the gates, is done for a block of examples through all steps by one task, so threads never wait for each other
 //! within a sequence. Hochreiter, Schmidhuber, *Long short-term memory*, 1997; gates i, f, g, o as in Keras.
 
+mod step;
+
 use rayon::prelude::*;
 
 use crate::error::{Check, Result};
 use crate::gemm::{Mat, Threads, Update, product};
-use crate::rows::column_sums;
+use crate::lstm::step::{step_rows, step_rows_backward};
+use crate::rows::{column_sums, transpose};
 use crate::scratch::with_scratch;
-use crate::simd::vectorized;
-use crate::vmath::{sigmoid, tanh};
 
 /// Sizes of a sequence and its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,17 +71,17 @@ pub enum HiddenGradient<'a> {
 
 /// Where [`backward`] writes; what is `None` is not computed.
 #[derive(Debug)]
-pub struct LstmGradients<'a> {
+pub struct LstmGrads<'a> {
     /// Gradient of the gates before their activations, `[T, B, 4H]`: the others are made of it.
-    pub dgates: &'a mut [f32],
+    pub gates: &'a mut [f32],
     /// Gradient of x, `[T, B, M]`.
-    pub dx: Option<&'a mut [f32]>,
+    pub x: Option<&'a mut [f32]>,
     /// Gradient of the input weights, `[M, 4H]`.
-    pub dkernel: Option<&'a mut [f32]>,
+    pub kernel: Option<&'a mut [f32]>,
     /// Gradient of the recurrent weights, `[H, 4H]`.
-    pub drecurrent: Option<&'a mut [f32]>,
+    pub recurrent: Option<&'a mut [f32]>,
     /// Gradient of the bias, `[4H]`.
-    pub dbias: Option<&'a mut [f32]>,
+    pub bias: Option<&'a mut [f32]>,
 }
 
 /// Lengths that follow from a checked shape.
@@ -196,16 +197,16 @@ fn forward_block(
 /// Gradients of [`forward`], from those of the hidden states.
 ///
 /// Going back step by step: do = dh·tanh(c), dc = dc₊₁·f₊₁ + dh·o·(1 − tanh²c), di = dc·g, df = dc·c₋₁, dg = dc·i,
-/// then through the activations to dz (`dgates`), and dh₋₁ = dz·recurrentᵀ. At the end dx = dz·kernelᵀ,
+/// then through the activations to dz (that of the gates), and dh₋₁ = dz·recurrentᵀ. At the end dx = dz·kernelᵀ,
 /// dkernel = xᵀ·dz, drecurrent = h₋₁ᵀ·dz and dbias = Σ dz, each one product over all steps.
 ///
 /// # Shapes
-/// - x: `[T, B, M]`; the others as in [`LstmGradients`], [`HiddenGradient`], [`LstmTape`] and [`LstmWeights`]
+/// - x: `[T, B, M]`; the others as in [`LstmGrads`], [`HiddenGradient`], [`LstmTape`] and [`LstmWeights`]
 ///
 /// # Errors
 /// If a length does not fit `shape`; nothing is written then.
 pub fn backward(
-    gradients: LstmGradients<'_>,
+    grads: LstmGrads<'_>,
     dhidden: HiddenGradient<'_>,
     x: &[f32],
     tape: LstmTape<'_>,
@@ -214,42 +215,61 @@ pub fn backward(
 ) -> Result<()> {
     let check = Check("lstm backward");
     let plan = shape.plan(check, x, &weights)?;
-    let LstmGradients { dgates, dx, dkernel, drecurrent, dbias } = gradients;
-    let states = check.product(&[plan.steps, shape.hidden])?;
-    check.len("dgates", dgates, check.product(&[plan.steps, plan.width])?)?;
+    check_grads(check, &grads, dhidden, x, tape, &weights, &plan)?;
+    if !grads.gates.is_empty() {
+        gates_backward(&mut *grads.gates, dhidden, tape, &weights, &plan)?;
+    }
+    products_of_gates(grads, x, tape.hidden, weights.kernel, &plan)
+}
+
+fn check_grads(
+    check: Check,
+    grads: &LstmGrads<'_>,
+    dhidden: HiddenGradient<'_>,
+    x: &[f32],
+    tape: LstmTape<'_>,
+    weights: &LstmWeights<'_>,
+    plan: &Plan,
+) -> Result<()> {
+    let LstmShape { batch, hidden, .. } = plan.shape;
+    let states = check.product(&[plan.steps, hidden])?;
+    check.len("dgates", grads.gates, check.product(&[plan.steps, plan.width])?)?;
     check.len("hidden", tape.hidden, states)?;
     check.len("cells", tape.cells, states)?;
-    check.len("gates", tape.gates, dgates.len())?;
+    check.len("gates", tape.gates, grads.gates.len())?;
     match dhidden {
-        HiddenGradient::All(dhidden) => check.len("dhidden", dhidden, states)?,
-        HiddenGradient::Last(dhidden) => check.len("dhidden", dhidden, check.product(&[shape.batch, shape.hidden])?)?,
+        HiddenGradient::All(all) => check.len("dhidden", all, states)?,
+        HiddenGradient::Last(last) => check.len("dhidden", last, check.product(&[batch, hidden])?)?,
     }
-    dx.as_ref().map_or(Ok(()), |dx| check.len("dx", dx, x.len()))?;
-    dkernel.as_ref().map_or(Ok(()), |dkernel| check.len("dkernel", dkernel, weights.kernel.len()))?;
-    drecurrent.as_ref().map_or(Ok(()), |d| check.len("drecurrent", d, weights.recurrent.len()))?;
-    dbias.as_ref().map_or(Ok(()), |dbias| check.len("dbias", dbias, plan.width))?;
+    let check_optional = |operand, slice: &Option<&mut [f32]>, expected| match slice {
+        Some(slice) => check.len(operand, slice, expected),
+        None => Ok(()),
+    };
+    check_optional("dx", &grads.x, x.len())?;
+    check_optional("dkernel", &grads.kernel, weights.kernel.len())?;
+    check_optional("drecurrent", &grads.recurrent, weights.recurrent.len())?;
+    check_optional("dbias", &grads.bias, plan.width)
+}
 
-    if !dgates.is_empty() {
-        gates_backward(dgates, dhidden, tape, &weights, &plan)?;
+/// The gradients that are one product each, over all steps, with that of the gates.
+fn products_of_gates(grads: LstmGrads<'_>, x: &[f32], hidden: &[f32], kernel: &[f32], plan: &Plan) -> Result<()> {
+    let LstmShape { batch, inputs, hidden: num_hidden, .. } = plan.shape;
+    let dgates = Mat::new(grads.gates, plan.steps, plan.width)?;
+    if let Some(dx) = grads.x {
+        product(dx, dgates, Mat::new(kernel, inputs, plan.width)?.t(), Update::Overwrite, Threads::All)?;
     }
-    let dgates_mat = Mat::new(dgates, plan.steps, plan.width)?;
-    if let Some(dx) = dx {
-        let kernel = Mat::new(weights.kernel, shape.inputs, plan.width)?;
-        product(dx, dgates_mat, kernel.t(), Update::Overwrite, Threads::All)?;
+    if let Some(dkernel) = grads.kernel {
+        product(dkernel, Mat::new(x, plan.steps, inputs)?.t(), dgates, Update::Overwrite, Threads::All)?;
     }
-    if let Some(dkernel) = dkernel {
-        let x = Mat::new(x, plan.steps, shape.inputs)?;
-        product(dkernel, x.t(), dgates_mat, Update::Overwrite, Threads::All)?;
-    }
-    if let Some(drecurrent) = drecurrent {
-        // Step t saw the hidden state of step t − 1, the first step saw zeros.
-        let later = plan.steps - shape.batch.min(plan.steps);
-        let hidden = Mat::new(&tape.hidden[..later * shape.hidden], later, shape.hidden)?;
-        let dgates = Mat::new(&dgates[dgates.len() - later * plan.width..], later, plan.width)?;
+    if let Some(drecurrent) = grads.recurrent {
+        // Step t saw the hidden state of step t − 1, and the first step zeros.
+        let later = plan.steps - batch.min(plan.steps);
+        let hidden = Mat::new(&hidden[..later * num_hidden], later, num_hidden)?;
+        let dgates = Mat::new(&grads.gates[(plan.steps - later) * plan.width..], later, plan.width)?;
         product(drecurrent, hidden.t(), dgates, Update::Overwrite, Threads::All)?;
     }
-    if let Some(dbias) = dbias {
-        column_sums(dbias, dgates);
+    if let Some(dbias) = grads.bias {
+        column_sums(dbias, grads.gates);
     }
     Ok(())
 }
@@ -265,9 +285,7 @@ fn gates_backward(
     let num_hidden = plan.shape.hidden;
     // Transposed once: as it lies, every step's product would have to transpose it again.
     let mut recurrent_t = vec![0.0; weights.recurrent.len()];
-    for (i, row) in weights.recurrent.chunks_exact(plan.width).enumerate() {
-        row.iter().enumerate().for_each(|(j, r)| recurrent_t[j * num_hidden + i] = *r);
-    }
+    transpose(&mut recurrent_t, weights.recurrent, num_hidden, plan.width);
     let recurrent_t = Mat::new(&recurrent_t, plan.width, num_hidden)?;
     let blocks = plan.split(dgates, plan.width);
     blocks
@@ -301,13 +319,8 @@ fn backward_block(
                 HiddenGradient::Last(_) => {}
             }
             let cells_before = if t == 0 { &zeros } else { &tape.cells[part(t - 1, num_hidden)] };
-            let states = States {
-                gates: &tape.gates[part(t, plan.width)],
-                cells: &tape.cells[part(t, num_hidden)],
-                cells_before,
-                num_hidden,
-            };
-            step_rows_backward(dgates, dc, dh, &states);
+            let (gates, cells) = (&tape.gates[part(t, plan.width)], &tape.cells[part(t, num_hidden)]);
+            step_rows_backward(dgates, dc, dh, gates, cells, cells_before, num_hidden);
             let dgates = Mat::new(dgates, num_rows, plan.width)?;
             product(dh, dgates, recurrent_t, Update::Overwrite, Threads::One)?;
         }
@@ -317,70 +330,4 @@ fn backward_block(
 
 fn add(total: &mut [f32], part: &[f32]) {
     total.iter_mut().zip(part).for_each(|(t, p)| *t += p);
-}
-
-/// What one step of one block left on the tape.
-struct States<'a> {
-    gates: &'a [f32],
-    cells: &'a [f32],
-    cells_before: &'a [f32],
-    num_hidden: usize,
-}
-
-/// A row of 4H as its four gates.
-#[inline(always)]
-fn four(row: &[f32]) -> [&[f32]; 4] {
-    let (i, rest) = row.split_at(row.len() / 4);
-    let (f, rest) = rest.split_at(i.len());
-    let (g, o) = rest.split_at(i.len());
-    [i, f, g, o]
-}
-
-#[inline(always)]
-fn four_mut(row: &mut [f32]) -> [&mut [f32]; 4] {
-    let num_hidden = row.len() / 4;
-    let (i, rest) = row.split_at_mut(num_hidden);
-    let (f, rest) = rest.split_at_mut(num_hidden);
-    let (g, o) = rest.split_at_mut(num_hidden);
-    [i, f, g, o]
-}
-
-vectorized! {
-    /// Sums before activations to gates, cells before to cells, both in place, and the hidden states.
-    fn step_rows(gates: &mut [f32], cells: &mut [f32], hidden: &mut [f32], bias: &[f32]) {
-        let num_hidden = bias.len() / 4;
-        let [bias_i, bias_f, bias_g, bias_o] = four(bias);
-        let states = cells.chunks_exact_mut(num_hidden).zip(hidden.chunks_exact_mut(num_hidden));
-        for (gates, (cells, hidden)) in gates.chunks_exact_mut(4 * num_hidden).zip(states) {
-            let [i, f, g, o] = four_mut(gates);
-            for j in 0..num_hidden {
-                i[j] = sigmoid(i[j] + bias_i[j]);
-                f[j] = sigmoid(f[j] + bias_f[j]);
-                g[j] = tanh(g[j] + bias_g[j]);
-                o[j] = sigmoid(o[j] + bias_o[j]);
-                cells[j] = f[j] * cells[j] + i[j] * g[j];
-                hidden[j] = o[j] * tanh(cells[j]);
-            }
-        }
-    }
-
-    /// dgates from dh and dc (that of the step after on entry, of the step before on return).
-    fn step_rows_backward(dgates: &mut [f32], dc: &mut [f32], dh: &[f32], states: &States<'_>) {
-        let num_hidden = states.num_hidden;
-        let gradients = dc.chunks_exact_mut(num_hidden).zip(dh.chunks_exact(num_hidden));
-        let cells = states.cells.chunks_exact(num_hidden).zip(states.cells_before.chunks_exact(num_hidden));
-        let gates = dgates.chunks_exact_mut(4 * num_hidden).zip(states.gates.chunks_exact(4 * num_hidden));
-        for (((dgates, gates), (dc, dh)), (cells, cells_before)) in gates.zip(gradients).zip(cells) {
-            let ([di, df, dg, d_o], [i, f, g, o]) = (four_mut(dgates), four(gates));
-            for j in 0..num_hidden {
-                let squashed = tanh(cells[j]);
-                let dcell = dc[j] + dh[j] * o[j] * (1.0 - squashed * squashed);
-                di[j] = dcell * g[j] * i[j] * (1.0 - i[j]);
-                df[j] = dcell * cells_before[j] * f[j] * (1.0 - f[j]);
-                dg[j] = dcell * i[j] * (1.0 - g[j] * g[j]);
-                d_o[j] = dh[j] * squashed * o[j] * (1.0 - o[j]);
-                dc[j] = dcell * f[j];
-            }
-        }
-    }
 }

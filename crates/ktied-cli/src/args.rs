@@ -1,0 +1,71 @@
+//! The command line.
+
+use std::num::NonZeroUsize;
+
+use clap::{Parser, Subcommand};
+
+/// Bayesian neural networks with the k-tied Normal posterior.
+#[derive(Debug, Parser)]
+#[command(name = "ktied", version, after_help = "Example:\n  ktied demo")]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Print exactly one JSON document on standard output, and nothing else there.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Number of threads; all cores if not given. Results do not depend on it.
+    #[arg(long, global = true, value_name = "T")]
+    pub threads: Option<NonZeroUsize>,
+    /// No progress on standard error.
+    #[arg(long, global = true)]
+    pub quiet: bool,
+}
+
+impl Args {
+    /// Whether to show progress: only to a person who did not ask for silence.
+    pub fn shows_progress(&self) -> bool {
+        !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr())
+    }
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train a small network on the embedded digits.
+    Demo(Demo),
+    /// Measure speed.
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+/// `ktied demo`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  ktied demo\n  ktied demo --epochs 20 --seed 7 --json")]
+pub struct Demo {
+    /// Passes over the 1,400 training images.
+    #[arg(long, default_value = "60", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub epochs: u32,
+    /// Seed of everything random; the same seed gives the same bits.
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    pub seed: u64,
+}
+
+/// `ktied bench …`
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Time every kernel, beside the machine's own peak.
+    Kernels(BenchKernels),
+}
+
+/// `ktied bench kernels`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  ktied bench kernels\n  ktied bench kernels --filter conv --millis 500 --json")]
+pub struct BenchKernels {
+    /// Only kernels whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+    /// Time to spend on each kernel, in milliseconds.
+    #[arg(long, default_value = "200", value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub millis: u32,
+}

@@ -1,0 +1,36 @@
+//! What the program `ktied` is made of: arguments, commands, exit codes, and the cases of `bench kernels`.
+
+pub mod args;
+pub mod bench;
+mod commands;
+pub mod exit;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::exit::Failure;
+
+/// Reads the arguments, runs the command, and says on standard error why it failed if it did.
+pub fn run() -> ExitCode {
+    let args = Args::parse();
+    match in_pool(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("ktied: {failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+/// Runs the command on a thread of the pool, so that no kernel has to be handed over to one.
+fn in_pool(args: &Args) -> Result<(), Failure> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(args.threads.map_or(0, usize::from)).build();
+    let pool = pool.map_err(|error| Failure::Usage(format!("cannot start the threads: {error}")))?;
+    pool.install(|| match &args.command {
+        Command::Demo(demo) => commands::demo::run(demo, args),
+        Command::Bench(args::Bench::Kernels(kernels)) => commands::bench_kernels::run(kernels, args),
+    })
+}

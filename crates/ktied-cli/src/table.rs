@@ -1,0 +1,63 @@
+//! Tables for people: columns as wide as their widest entry, numbers to the right.
+
+use std::io::{self, Write};
+
+use crate::exit::Failure;
+
+/// Lines of text in columns; the first line is the heading.
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(heading: &[&str]) -> Self {
+        Self { rows: vec![heading.iter().map(|cell| (*cell).into()).collect()] }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    fn lines(&self) -> impl Iterator<Item = String> {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |c: usize| self.rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max();
+        let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
+        self.rows.iter().map(move |row| {
+            let cells = row.iter().enumerate().map(|(c, cell)| match c {
+                0 => format!("{cell:<0$}", widths[c]),
+                _ => format!("{cell:>0$}", widths[c]),
+            });
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
+        })
+    }
+
+    pub(crate) fn print(&self) -> Result<(), Failure> {
+        self.lines().try_for_each(|line| print_line(&line))
+    }
+}
+
+/// One line on standard output. A reader who has gone away ends the command with an error, not a panic.
+pub(crate) fn print_line(line: &str) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{line}").map_err(|source| Failure::Io { action: "write to standard output", source })
+}
+
+/// The one JSON document of a command.
+pub(crate) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string_pretty(document).map_err(io::Error::from);
+    let text = text.map_err(|source| Failure::Io { action: "write JSON", source })?;
+    print_line(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_entry() {
+        let mut table = Table::new(&["name", "ms"]);
+        table.row(vec!["a".into(), "1234.5".into()]);
+        table.row(vec!["longer".into(), "2".into()]);
+        let lines: Vec<String> = table.lines().collect();
+        assert_eq!(lines, ["name        ms", "a       1234.5", "longer       2"]);
+    }
+}

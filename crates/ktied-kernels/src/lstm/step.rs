@@ -1,0 +1,82 @@
+//! One step of a long short-term memory between its matrix products: gates, cells, hidden states, and back.
+
+use crate::simd::vectorized;
+use crate::vmath::{sigmoid, tanh};
+
+/// A row of 4H as its four gates, whose common length the compiler then knows.
+#[inline(always)]
+fn four(row: &[f32], num_hidden: usize) -> [&[f32]; 4] {
+    let (i, rest) = row.split_at(num_hidden);
+    let (f, rest) = rest.split_at(num_hidden);
+    let (g, o) = rest.split_at(num_hidden);
+    [i, f, g, &o[..num_hidden]]
+}
+
+#[inline(always)]
+fn four_mut(row: &mut [f32], num_hidden: usize) -> [&mut [f32]; 4] {
+    let (i, rest) = row.split_at_mut(num_hidden);
+    let (f, rest) = rest.split_at_mut(num_hidden);
+    let (g, o) = rest.split_at_mut(num_hidden);
+    [i, f, g, &mut o[..num_hidden]]
+}
+
+/// z = act(z + bias).
+#[inline(always)]
+fn activate(z: &mut [f32], bias: &[f32], act: impl Fn(f32) -> f32) {
+    for (z, b) in z.iter_mut().zip(bias) {
+        *z = act(*z + b);
+    }
+}
+
+vectorized! {
+    /// Sums before activations to gates, cells before to cells, both in place, and the hidden states.
+    ///
+    /// - gates: `[rows, 4H]`, cells, hidden: `[rows, H]`, bias: `[4H]`
+    pub(crate) fn step_rows(gates: &mut [f32], cells: &mut [f32], hidden: &mut [f32], bias: &[f32]) {
+        let n = bias.len() / 4;
+        let states = cells.chunks_exact_mut(n).zip(hidden.chunks_exact_mut(n));
+        for (gates, (cells, hidden)) in gates.chunks_exact_mut(4 * n).zip(states) {
+            // A loop a gate: one loop over all would store to so many places that it is not vectorised.
+            activate(&mut gates[..2 * n], &bias[..2 * n], sigmoid);
+            activate(&mut gates[2 * n..3 * n], &bias[2 * n..3 * n], tanh);
+            activate(&mut gates[3 * n..], &bias[3 * n..], sigmoid);
+            let [i, f, g, o] = four(gates, n);
+            let (cells, hidden) = (&mut cells[..n], &mut hidden[..n]);
+            for j in 0..n {
+                let cell = f[j] * cells[j] + i[j] * g[j];
+                cells[j] = cell;
+                hidden[j] = o[j] * tanh(cell);
+            }
+        }
+    }
+
+    /// dgates from dh and dc (that of the step after on entry, of the step before on return).
+    ///
+    /// - dgates, gates: `[rows, 4H]`, the others `[rows, H]`; n is H
+    pub(crate) fn step_rows_backward(
+        dgates: &mut [f32],
+        dc: &mut [f32],
+        dh: &[f32],
+        gates: &[f32],
+        cells: &[f32],
+        cells_before: &[f32],
+        n: usize,
+    ) {
+        let gradients = dc.chunks_exact_mut(n).zip(dh.chunks_exact(n));
+        let cells = cells.chunks_exact(n).zip(cells_before.chunks_exact(n));
+        let gates = dgates.chunks_exact_mut(4 * n).zip(gates.chunks_exact(4 * n));
+        for (((dgates, gates), (dc, dh)), (cells, cells_before)) in gates.zip(gradients).zip(cells) {
+            let ([di, df, dg, d_o], [i, f, g, o]) = (four_mut(dgates, n), four(gates, n));
+            let (dc, dh, cells, cells_before) = (&mut dc[..n], &dh[..n], &cells[..n], &cells_before[..n]);
+            for j in 0..n {
+                let squashed = tanh(cells[j]);
+                let dcell = dc[j] + dh[j] * o[j] * (1.0 - squashed * squashed);
+                di[j] = dcell * g[j] * i[j] * (1.0 - i[j]);
+                df[j] = dcell * cells_before[j] * f[j] * (1.0 - f[j]);
+                dg[j] = dcell * i[j] * (1.0 - g[j] * g[j]);
+                d_o[j] = dh[j] * squashed * o[j] * (1.0 - o[j]);
+                dc[j] = dcell * f[j];
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Binds kernels on plain slices to burn: the backend extension, and the only file that knows Flex.
+//!
+//! An operation implements [`FusedOp`]: a forward pass and a backward pass on slices. [`apply`] runs it on Flex
+//! tensors and, where gradients are wanted, records the backward pass in burn's graph.
+
+use std::fmt::Debug;
+
+use burn::backend::autodiff::checkpoint::{base::Checkpointer, strategy::CheckpointStrategy};
+use burn::backend::autodiff::grads::Gradients;
+use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
+use burn::backend::flex::FlexTensor;
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Autodiff, Backend, Dispatch, DispatchTensor, Flex, TensorMetadata, backend_extension};
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use ktied_kernels::ShapeError;
+
+/// An operand as a kernel sees it: row-major, contiguous.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// All elements.
+    pub data: &'a [f32],
+    /// Sizes of the dimensions.
+    pub shape: &'a [usize],
+}
+
+impl<'a> View<'a> {
+    /// The elements, if the operation has this operand.
+    pub fn when(self, there: bool) -> Option<&'a [f32]> {
+        there.then_some(self.data)
+    }
+}
+
+/// The gradient with respect to one operand.
+#[derive(Debug)]
+pub enum Grad {
+    /// Not wanted, or always zero.
+    None,
+    /// The gradient of the output itself.
+    OfOutput,
+    /// Elements of the operand's shape.
+    Values(Vec<f32>),
+}
+
+/// An operation on `N` tensors with one output, whose passes run on slices.
+///
+/// An operand that an operation may lack is passed as an empty tensor ([`optional`]); the operation knows.
+pub trait FusedOp<const N: usize>: Clone + Debug + Send + Sync + 'static {
+    /// What the backward pass needs besides the operands.
+    type Tape: Clone + Debug + Send + 'static;
+
+    /// The output's shape, or why these operands do not fit. Nothing else runs before this has said yes.
+    fn output_shape(&self, shapes: [&[usize]; N]) -> Result<Vec<usize>, ShapeError>;
+
+    /// The output's elements, and the tape; `track` says whether a backward pass may follow.
+    fn forward(&self, operands: [View<'_>; N], track: bool) -> Result<(Vec<f32>, Self::Tape), ShapeError>;
+
+    /// Whether the backward pass reads the output; it is kept only then.
+    const READS_OUTPUT: bool = false;
+
+    /// Gradients of the operands; those that are not `wanted` need not be computed.
+    fn backward(
+        &self,
+        saved: Saved<'_, N, Self::Tape>,
+        d_out: OutputGrad<'_>,
+        wanted: [bool; N],
+    ) -> Result<[Grad; N], ShapeError>;
+}
+
+/// What the forward pass left for the backward pass.
+#[derive(Debug)]
+pub struct Saved<'a, const N: usize, T> {
+    /// The operands.
+    pub operands: [View<'a>; N],
+    /// The output's elements; none unless [`FusedOp::READS_OUTPUT`].
+    pub output: &'a [f32],
+    /// The tape.
+    pub tape: T,
+}
+
+/// The gradient of the output: to read, or to work in where a pass can do with the memory.
+#[derive(Debug)]
+pub struct OutputGrad<'a>(&'a mut FlexTensor);
+
+impl OutputGrad<'_> {
+    /// The gradient's elements.
+    pub fn values(&self) -> &[f32] {
+        view(self.0).data
+    }
+
+    /// The same to change; copied first if somebody else holds them. [`Grad::OfOutput`] is then no longer true.
+    pub fn values_mut(&mut self) -> &mut [f32] {
+        view_mut(self.0)
+    }
+}
+
+/// Changes tensors in memory, which [`takes`] has accepted, reading one more; a tensor whose memory another one
+/// shares is copied first.
+///
+/// # Errors
+/// What `update` says; the tensors are lost then.
+pub fn in_place<const D: usize, const N: usize>(
+    tensors: [Tensor<D>; N],
+    read: Tensor<D>,
+    update: impl FnOnce([&mut [f32]; N], &[f32]) -> Result<(), ShapeError>,
+) -> Result<[Tensor<D>; N], ShapeError> {
+    let primitive = |tensor: Tensor<D>| tensor.try_into_primitive::<Flex>().expect("a Flex tensor").to_contiguous();
+    let (mut tensors, read) = (tensors.map(primitive), primitive(read));
+    update(tensors.each_mut().map(view_mut), view(&read).data)?;
+    Ok(tensors.map(Tensor::from_primitive::<Flex>))
+}
+
+/// Says whether kernels can take this tensor: single precision, on the Flex device.
+pub fn takes<const D: usize>(tensor: &Tensor<D>) -> bool {
+    tensor.dtype() == DType::F32 && tensor.device() == Device::flex()
+}
+
+/// The operand, or an empty tensor that stands for one that is not there.
+pub fn optional<const D: usize>(operand: Option<Tensor<D>>) -> DispatchTensor {
+    match operand {
+        Some(operand) => operand.into_dispatch(),
+        None => Tensor::<1>::empty([0], (&Device::flex(), DType::F32)).into_dispatch(),
+    }
+}
+
+/// Checks the operands and runs `op` on them.
+///
+/// # Errors
+/// What [`FusedOp::output_shape`] says.
+pub fn apply<const N: usize, const D: usize, O: FusedOp<N>>(
+    operands: [DispatchTensor; N],
+    op: O,
+) -> Result<Tensor<D>, ShapeError>
+where
+    [DispatchTensor; N]: Operands<O>,
+{
+    let shapes: Vec<Vec<usize>> = operands.iter().map(|operand| operand.shape().to_vec()).collect();
+    op.output_shape(std::array::from_fn(|i| shapes[i].as_slice()))?;
+    Ok(Tensor::from_dispatch(operands.dispatch(op)))
+}
+
+/// Arrays of operands that burn can dispatch.
+pub trait Operands<O> {
+    /// Runs `op` on the backend that the operands live on.
+    fn dispatch(self, op: O) -> DispatchTensor;
+}
+
+/// The operations by their number of operands, which is all that burn has to know of them.
+#[backend_extension(Flex, Autodiff)]
+pub trait FusedBackend: Backend {
+    /// One operand.
+    fn fused_1<O: FusedOp<1>>(a: FloatTensor<Self>, op: O) -> FloatTensor<Self>;
+    /// Two operands.
+    fn fused_2<O: FusedOp<2>>(a: FloatTensor<Self>, b: FloatTensor<Self>, op: O) -> FloatTensor<Self>;
+    /// Three operands.
+    fn fused_3<O: FusedOp<3>>(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        op: O,
+    ) -> FloatTensor<Self>;
+    /// Four operands.
+    fn fused_4<O: FusedOp<4>>(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        d: FloatTensor<Self>,
+        op: O,
+    ) -> FloatTensor<Self>;
+    /// Five operands.
+    fn fused_5<O: FusedOp<5>>(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        d: FloatTensor<Self>,
+        e: FloatTensor<Self>,
+        op: O,
+    ) -> FloatTensor<Self>;
+}
+
+macro_rules! by_number_of_operands {
+    ($($number:literal $method:ident($($x:ident),+);)+) => {
+        impl FusedBackend for Flex {$(
+            fn $method<O: FusedOp<$number>>($($x: FloatTensor<Self>,)+ op: O) -> FloatTensor<Self> {
+                run(&op, &[$($x.to_contiguous()),+], false).0
+            }
+        )+}
+
+        impl<C: CheckpointStrategy> FusedBackend for Autodiff<Flex, C> {$(
+            fn $method<O: FusedOp<$number>>($($x: FloatTensor<Self>,)+ op: O) -> FloatTensor<Self> {
+                record::<$number, O, C>([$($x),+], op)
+            }
+        )+}
+
+        $(impl<O: FusedOp<$number>> Operands<O> for [DispatchTensor; $number] {
+            fn dispatch(self, op: O) -> DispatchTensor {
+                let [$($x),+] = self;
+                Dispatch::$method($($x,)+ op)
+            }
+        })+
+    };
+}
+by_number_of_operands! {
+    1 fused_1(a);
+    2 fused_2(a, b);
+    3 fused_3(a, b, c);
+    4 fused_4(a, b, c, d);
+    5 fused_5(a, b, c, d, e);
+}
+
+/// Why a kernel cannot refuse here.
+const CHECKED: &str = "`apply` has checked the operands";
+const CONTIGUOUS: &str = "operands are contiguous and of single precision";
+
+fn view(tensor: &FlexTensor) -> View<'_> {
+    let data = tensor.as_slice::<f32>().expect(CONTIGUOUS);
+    View { data, shape: tensor.layout().shape().as_slice() }
+}
+
+fn view_mut(tensor: &mut FlexTensor) -> &mut [f32] {
+    let (start, end) = tensor.layout().contiguous_offsets().expect(CONTIGUOUS);
+    &mut tensor.storage_mut::<f32>()[start..end]
+}
+
+fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
+    FlexTensor::from_data(TensorData::new(values, shape))
+}
+
+fn run<const N: usize, O: FusedOp<N>>(op: &O, operands: &[FlexTensor; N], track: bool) -> (FlexTensor, O::Tape) {
+    let views = operands.each_ref().map(view);
+    let shape = op.output_shape(views.map(|v| v.shape)).expect(CHECKED);
+    let (values, tape) = op.forward(views, track).expect(CHECKED);
+    (tensor(values, &shape), tape)
+}
+
+/// Runs `op` and, if any operand is tracked, notes down its backward pass.
+fn record<const N: usize, O: FusedOp<N>, C: CheckpointStrategy>(
+    operands: [FloatTensor<Autodiff<Flex, C>>; N],
+    op: O,
+) -> FloatTensor<Autodiff<Flex, C>> {
+    let nodes = operands.each_ref().map(|operand| operand.node());
+    let operands = operands.map(|operand| operand.into_primitive().to_contiguous());
+    match Recorded(op.clone()).prepare::<C>(nodes).compute_bound().stateful() {
+        OpsKind::UnTracked(prep) => prep.finish(run(&op, &operands, false).0),
+        OpsKind::Tracked(prep) => {
+            let (output, tape) = run(&op, &operands, true);
+            let kept = O::READS_OUTPUT.then(|| output.clone());
+            prep.finish((operands, kept, tape), output)
+        }
+    }
+}
+
+/// The backward step of a fused operation.
+#[derive(Debug)]
+struct Recorded<O>(O);
+
+impl<const N: usize, O: FusedOp<N>> Backward<Flex, N> for Recorded<O> {
+    type State = ([FlexTensor; N], Option<FlexTensor>, O::Tape);
+
+    fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
+        let mut d_out = grads.consume::<Flex>(&ops.node).to_contiguous();
+        let (operands, output, tape) = ops.state;
+        let output = output.as_ref().map_or(&[][..], |output| view(output).data);
+        let saved = Saved { operands: operands.each_ref().map(view), output, tape };
+        let wanted = ops.parents.each_ref().map(Option::is_some);
+        let found = self.0.backward(saved, OutputGrad(&mut d_out), wanted).expect(CHECKED);
+        for ((parent, operand), grad) in ops.parents.into_iter().zip(&operands).zip(found) {
+            let Some(parent) = parent else { continue };
+            match grad {
+                Grad::None => {}
+                Grad::OfOutput => grads.register::<Flex>(parent.id, d_out.clone()),
+                Grad::Values(values) => grads.register::<Flex>(parent.id, tensor(values, operand.layout().shape())),
+            }
+        }
+    }
+}

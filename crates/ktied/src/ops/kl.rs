@@ -1,0 +1,164 @@
+//! KL(q‖p) of a Gaussian posterior from a Gaussian prior, in nats.
+
+use burn::tensor::Tensor;
+use ktied_kernels::kl::{self, KTiedGrads, MeanFieldGrads, Prior};
+use ktied_kernels::{ScaleForm, ShapeError};
+
+use super::draw::log_factors;
+use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
+use super::{check, portable};
+
+/// KL of a mean-field Normal from N(μₚ, σₚ²), summed over all weights.
+///
+/// # Shapes
+/// - loc, raw_scale, prior_loc: any, the same; output: `[1]`
+///
+/// # Errors
+/// If the shapes differ.
+pub fn kl_mean_field<const D: usize>(
+    loc: Tensor<D>,
+    raw_scale: Tensor<D>,
+    form: ScaleForm,
+    prior_loc: Option<Tensor<D>>,
+    prior_scale: f64,
+) -> Result<Tensor<1>, ShapeError> {
+    let shape = loc.dims();
+    check::same(KL_MEAN_FIELD, "raw_scale", &raw_scale.dims(), &shape)?;
+    check::same_if(KL_MEAN_FIELD, "prior_loc", prior_loc.as_ref().map(Tensor::dims).as_ref().map(|d| &d[..]), &shape)?;
+    if !fused::takes(&loc) {
+        return Ok(portable::kl_mean_field(loc, raw_scale, form, prior_loc, prior_scale));
+    }
+    let op = KlMeanField { form, prior: PriorKind { has_loc: prior_loc.is_some(), scale: prior_scale as f32 } };
+    fused::apply([loc.into_dispatch(), raw_scale.into_dispatch(), fused::optional(prior_loc)], op)
+}
+
+/// KL of a k-tied Normal from N(μₚ, σₚ²), summed over all weights.
+///
+/// # Shapes
+/// - loc, prior_loc: `[M, N]`; log_u: `[M, K]`; log_v: `[N, K]`; output: `[1]`
+///
+/// # Errors
+/// If the shapes do not fit.
+pub fn kl_k_tied(
+    loc: Tensor<2>,
+    log_u: Tensor<2>,
+    log_v: Tensor<2>,
+    prior_loc: Option<Tensor<2>>,
+    prior_scale: f64,
+) -> Result<Tensor<1>, ShapeError> {
+    let shape = check::factors(KL_K_TIED, &log_u.dims(), &log_v.dims())?;
+    check::same(KL_K_TIED, "loc", &loc.dims(), &shape)?;
+    check::same_if(KL_K_TIED, "prior_loc", prior_loc.as_ref().map(Tensor::dims).as_ref().map(|d| &d[..]), &shape)?;
+    if !fused::takes(&loc) {
+        return Ok(portable::kl_k_tied(loc, log_u, log_v, prior_loc, prior_scale));
+    }
+    let op = KlKTied { prior: PriorKind { has_loc: prior_loc.is_some(), scale: prior_scale as f32 } };
+    let operands = [loc.into_dispatch(), log_u.into_dispatch(), log_v.into_dispatch(), fused::optional(prior_loc)];
+    fused::apply(operands, op)
+}
+
+const KL_MEAN_FIELD: &str = "kl_mean_field";
+const KL_K_TIED: &str = "kl_k_tied";
+
+#[derive(Clone, Copy, Debug)]
+struct PriorKind {
+    has_loc: bool,
+    scale: f32,
+}
+
+impl PriorKind {
+    fn with<'a>(self, loc: View<'a>) -> Prior<'a> {
+        Prior { loc: loc.when(self.has_loc), scale: self.scale }
+    }
+
+    /// The gradient of the prior's mean, the opposite of that of the posterior's.
+    fn loc_grad(self, d_loc: &[f32], wanted: bool) -> Grad {
+        if wanted && self.has_loc { Grad::Values(d_loc.iter().map(|d| -d).collect()) } else { Grad::None }
+    }
+}
+
+/// The gradients come with the value in one pass, so the backward pass only scales them.
+fn scaled(mut grad: Vec<f32>, by: &[f32]) -> Vec<f32> {
+    let by = by.first().copied().unwrap_or(0.0);
+    grad.iter_mut().for_each(|g| *g *= by);
+    grad
+}
+
+#[derive(Clone, Copy, Debug)]
+struct KlMeanField {
+    form: ScaleForm,
+    prior: PriorKind,
+}
+
+impl FusedOp<3> for KlMeanField {
+    type Tape = [Vec<f32>; 2];
+
+    fn output_shape(&self, [loc, raw, prior_loc]: [&[usize]; 3]) -> Result<Vec<usize>, ShapeError> {
+        check::same(KL_MEAN_FIELD, "raw_scale", raw, loc)?;
+        check::same_if(KL_MEAN_FIELD, "prior_loc", self.prior.has_loc.then_some(prior_loc), loc)?;
+        Ok(vec![1])
+    }
+
+    fn forward(
+        &self,
+        [loc, raw, prior_loc]: [View<'_>; 3],
+        track: bool,
+    ) -> Result<(Vec<f32>, [Vec<f32>; 2]), ShapeError> {
+        let len = if track { loc.data.len() } else { 0 };
+        let [mut d_loc, mut d_raw] = [vec![0.0; len], vec![0.0; len]];
+        let grads = track.then_some(MeanFieldGrads { loc: &mut d_loc, raw_scale: &mut d_raw });
+        let value = kl::mean_field(loc.data, raw.data, self.form, self.prior.with(prior_loc), grads)?;
+        Ok((vec![value as f32], [d_loc, d_raw]))
+    }
+
+    fn backward(
+        &self,
+        saved: Saved<'_, 3, [Vec<f32>; 2]>,
+        d_out: OutputGrad<'_>,
+        wanted: [bool; 3],
+    ) -> Result<[Grad; 3], ShapeError> {
+        let [d_loc, d_raw] = saved.tape.map(|grad| scaled(grad, d_out.values()));
+        let d_prior = self.prior.loc_grad(&d_loc, wanted[2]);
+        Ok([Grad::Values(d_loc), Grad::Values(d_raw), d_prior])
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct KlKTied {
+    prior: PriorKind,
+}
+
+impl FusedOp<4> for KlKTied {
+    type Tape = [Vec<f32>; 3];
+
+    fn output_shape(&self, [loc, u, v, prior_loc]: [&[usize]; 4]) -> Result<Vec<usize>, ShapeError> {
+        let shape = check::factors(KL_K_TIED, u, v)?;
+        check::same(KL_K_TIED, "loc", loc, &shape)?;
+        check::same_if(KL_K_TIED, "prior_loc", self.prior.has_loc.then_some(prior_loc), &shape)?;
+        Ok(vec![1])
+    }
+
+    fn forward(
+        &self,
+        [loc, u, v, prior_loc]: [View<'_>; 4],
+        track: bool,
+    ) -> Result<(Vec<f32>, [Vec<f32>; 3]), ShapeError> {
+        let len = |view: View<'_>| if track { view.data.len() } else { 0 };
+        let mut tape = [loc, u, v].map(|view| vec![0.0; len(view)]);
+        let [d_loc, d_u, d_v] = &mut tape;
+        let grads = track.then_some(KTiedGrads { loc: d_loc, log_u: d_u, log_v: d_v });
+        let value = kl::k_tied(loc.data, log_factors(u, v), self.prior.with(prior_loc), grads)?;
+        Ok((vec![value as f32], tape))
+    }
+
+    fn backward(
+        &self,
+        saved: Saved<'_, 4, [Vec<f32>; 3]>,
+        d_out: OutputGrad<'_>,
+        wanted: [bool; 4],
+    ) -> Result<[Grad; 4], ShapeError> {
+        let [d_loc, d_u, d_v] = saved.tape.map(|grad| scaled(grad, d_out.values()));
+        let d_prior = self.prior.loc_grad(&d_loc, wanted[3]);
+        Ok([Grad::Values(d_loc), Grad::Values(d_u), Grad::Values(d_v), d_prior])
+    }
+}

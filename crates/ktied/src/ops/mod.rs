@@ -1,0 +1,35 @@
+//! The operations of Bayesian networks on burn tensors.
+//!
+//! Each is a free function. For single precision on the Flex device it runs one fused kernel of
+//! [`ktied_kernels`], forward and backward; on every other device, and in double precision, it runs the
+//! [`portable`] path, made of burn's own operations, which is also what the tests hold the kernels against. The
+//! noise is the same on both, to the rounding of the device.
+//!
+//! Shapes are checked before anything runs; an operation never panics on operands that do not fit.
+
+mod check;
+mod conv;
+mod dense;
+mod draw;
+mod fused;
+mod kl;
+mod local;
+mod loss;
+mod lstm;
+mod norm;
+mod pool;
+pub mod portable;
+mod signs;
+mod update;
+
+pub use conv::{Border, ConvWindow, conv2d};
+pub use dense::dense;
+pub use draw::{draw_k_tied, draw_mean_field};
+pub use kl::{kl_k_tied, kl_mean_field};
+pub use local::{local_k_tied, local_mean_field};
+pub use loss::{sigmoid_cross_entropy, softmax_cross_entropy};
+pub use lstm::{LstmTensors, lstm, lstm_last};
+pub use norm::{BatchMoments, batch_norm, frozen_norm};
+pub use pool::{avg_pool2d, max_pool2d};
+pub use signs::{add_signed, apply_signs};
+pub use update::adam_update;

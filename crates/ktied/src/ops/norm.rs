@@ -1,0 +1,187 @@
+//! Batch normalisation over the last dimension's channels, with an optional rectifier fused in.
+
+use std::sync::{Arc, OnceLock};
+
+use burn::tensor::Tensor;
+use ktied_kernels::ShapeError;
+use ktied_kernels::activation::Activation;
+use ktied_kernels::batch_norm::{self, BatchNorm, BatchNormGrads, Moments, MomentsMut};
+
+use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
+use super::{check, portable};
+
+/// Mean and biased variance of each channel of one batch; running averages are made of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatchMoments {
+    /// `[C]`
+    pub mean: Vec<f32>,
+    /// `[C]`
+    pub var: Vec<f32>,
+}
+
+/// act(γ·(x − mean)/√(var + ε) + β) with the mean and variance of this batch, which come back too.
+///
+/// # Shapes
+/// - x, output: `[…, C]`; gamma, beta: `[C]`
+///
+/// # Errors
+/// If the shapes do not fit or there is no row to take the mean of.
+pub fn batch_norm<const D: usize>(
+    x: Tensor<D>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    epsilon: f64,
+    activation: Activation,
+) -> Result<(Tensor<D>, BatchMoments), ShapeError> {
+    let op = Norm { epsilon: epsilon as f32, activation, moments: Arc::default() };
+    op.output_shape([&x.dims(), &gamma.dims(), &beta.dims()])?;
+    if !fused::takes(&x) {
+        return Ok(portable::batch_norm(x, gamma, beta, epsilon, activation));
+    }
+    let moments = op.moments.clone();
+    let y = fused::apply([x.into_dispatch(), gamma.into_dispatch(), beta.into_dispatch()], op)?;
+    let moments = moments.get().cloned().unwrap_or(BatchMoments { mean: Vec::new(), var: Vec::new() });
+    Ok((y, moments))
+}
+
+/// act(γ·(x − mean)/√(var + ε) + β) with given mean and variance, through which no gradient flows.
+///
+/// # Shapes
+/// - x, output: `[…, C]`; gamma, beta, moments: `[C]`
+///
+/// # Errors
+/// If the shapes do not fit.
+pub fn frozen_norm<const D: usize>(
+    x: Tensor<D>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    moments: BatchMoments,
+    epsilon: f64,
+    activation: Activation,
+) -> Result<Tensor<D>, ShapeError> {
+    let op = FrozenNorm { epsilon: epsilon as f32, activation, moments: Arc::new(moments) };
+    if fused::takes(&x) {
+        return fused::apply([x.into_dispatch(), gamma.into_dispatch(), beta.into_dispatch()], op);
+    }
+    op.output_shape([&x.dims(), &gamma.dims(), &beta.dims()])?;
+    Ok(portable::frozen_norm(x, gamma, beta, &op.moments, epsilon, activation))
+}
+
+/// C, where x is `[…, C]` and γ, β are `[C]`.
+fn channels(x: &[usize], gamma: &[usize], beta: &[usize]) -> Result<usize, ShapeError> {
+    let Some(&channels) = x.last() else {
+        return Err(ShapeError::Size {
+            kernel: "batch_norm",
+            operand: "dimensions of x",
+            expected: "at least 1",
+            found: 0,
+        });
+    };
+    check::same("batch_norm", "gamma", gamma, &[channels])?;
+    check::same("batch_norm", "beta", beta, &[channels])?;
+    Ok(channels)
+}
+
+/// Gradients for x, γ and β, in that order.
+fn gradients(operands: [View<'_>; 3], wanted: [bool; 3]) -> [Option<Vec<f32>>; 3] {
+    let wanted = [(operands[0], wanted[0]), (operands[1], wanted[1]), (operands[2], wanted[2])];
+    wanted.map(|(operand, wanted)| wanted.then(|| vec![0.0; operand.data.len()]))
+}
+
+#[derive(Clone, Debug)]
+struct Norm {
+    epsilon: f32,
+    activation: Activation,
+    /// Where the forward pass leaves the batch's moments, which are no output of the graph.
+    moments: Arc<OnceLock<BatchMoments>>,
+}
+
+impl FusedOp<3> for Norm {
+    type Tape = BatchMoments;
+
+    fn output_shape(&self, [x, gamma, beta]: [&[usize]; 3]) -> Result<Vec<usize>, ShapeError> {
+        let channels = channels(x, gamma, beta)?;
+        let rows = x.iter().take(x.len() - 1).product();
+        check::size("batch_norm", "rows", rows, rows >= 1 || channels == 0, "at least 1")?;
+        Ok(x.to_vec())
+    }
+
+    fn forward(&self, [x, gamma, beta]: [View<'_>; 3], _: bool) -> Result<(Vec<f32>, BatchMoments), ShapeError> {
+        let norm = self.norm(gamma, beta);
+        let mut y = vec![0.0; x.data.len()];
+        let [mut mean, mut var] = [vec![0.0; gamma.data.len()], vec![0.0; gamma.data.len()]];
+        batch_norm::forward_train(&mut y, MomentsMut { mean: &mut mean, var: &mut var }, x.data, norm)?;
+        let moments = BatchMoments { mean, var };
+        let _ = self.moments.set(moments.clone());
+        Ok((y, moments))
+    }
+
+    fn backward(
+        &self,
+        saved: Saved<'_, 3, BatchMoments>,
+        d_out: OutputGrad<'_>,
+        wanted: [bool; 3],
+    ) -> Result<[Grad; 3], ShapeError> {
+        let [x, gamma, beta] = saved.operands;
+        let mut grads = gradients(saved.operands, wanted);
+        let [d_x, d_gamma, d_beta] = grads.each_mut().map(Option::as_deref_mut);
+        let moments = Moments { mean: &saved.tape.mean, var: &saved.tape.var };
+        let kernel_grads = BatchNormGrads { x: d_x, gamma: d_gamma, beta: d_beta };
+        batch_norm::backward_train(kernel_grads, d_out.values(), x.data, self.norm(gamma, beta), moments)?;
+        Ok(grads.map(|grad| grad.map_or(Grad::None, Grad::Values)))
+    }
+}
+
+impl Norm {
+    fn norm<'a>(&self, gamma: View<'a>, beta: View<'a>) -> BatchNorm<'a> {
+        BatchNorm { gamma: gamma.data, beta: beta.data, epsilon: self.epsilon, activation: self.activation }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct FrozenNorm {
+    epsilon: f32,
+    activation: Activation,
+    moments: Arc<BatchMoments>,
+}
+
+impl FrozenNorm {
+    fn norm<'a>(&self, gamma: View<'a>, beta: View<'a>) -> BatchNorm<'a> {
+        BatchNorm { gamma: gamma.data, beta: beta.data, epsilon: self.epsilon, activation: self.activation }
+    }
+
+    fn moments(&self) -> Moments<'_> {
+        Moments { mean: &self.moments.mean, var: &self.moments.var }
+    }
+}
+
+impl FusedOp<3> for FrozenNorm {
+    type Tape = ();
+
+    fn output_shape(&self, [x, gamma, beta]: [&[usize]; 3]) -> Result<Vec<usize>, ShapeError> {
+        let channels = channels(x, gamma, beta)?;
+        check::same("frozen_norm", "moments.mean", &[self.moments.mean.len()], &[channels])?;
+        check::same("frozen_norm", "moments.var", &[self.moments.var.len()], &[channels])?;
+        Ok(x.to_vec())
+    }
+
+    fn forward(&self, [x, gamma, beta]: [View<'_>; 3], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
+        let mut y = vec![0.0; x.data.len()];
+        batch_norm::forward_frozen(&mut y, x.data, self.norm(gamma, beta), self.moments())?;
+        Ok((y, ()))
+    }
+
+    fn backward(
+        &self,
+        saved: Saved<'_, 3, ()>,
+        d_out: OutputGrad<'_>,
+        wanted: [bool; 3],
+    ) -> Result<[Grad; 3], ShapeError> {
+        let [x, gamma, beta] = saved.operands;
+        let mut grads = gradients(saved.operands, wanted);
+        let [d_x, d_gamma, d_beta] = grads.each_mut().map(Option::as_deref_mut);
+        let kernel_grads = BatchNormGrads { x: d_x, gamma: d_gamma, beta: d_beta };
+        batch_norm::backward_frozen(kernel_grads, d_out.values(), x.data, self.norm(gamma, beta), self.moments())?;
+        Ok(grads.map(|grad| grad.map_or(Grad::None, Grad::Values)))
+    }
+}

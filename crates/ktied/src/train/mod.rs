@@ -1,0 +1,5 @@
+//! Training: for now the optimiser.
+
+mod optim;
+
+pub use optim::{Adam, AdamConfig};

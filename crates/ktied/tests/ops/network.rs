@@ -1,0 +1,113 @@
+//! Layers and likelihoods.
+
+use burn::tensor::{Device, Tensor};
+use ktied::ops::{self, BatchMoments, Border, ConvWindow, LstmTensors};
+use ktied_kernels::activation::Activation::{Identity, Relu};
+
+use crate::compare::{assert_paths_agree, random, second_backend};
+
+fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
+    tensor.flatten(0, D - 1)
+}
+
+#[test]
+fn dense_layers_agree_on_every_path() {
+    for (b, m, n) in [(1, 1, 1), (5, 7, 3), (33, 20, 17)] {
+        for activation in [Identity, Relu] {
+            let inputs = [random(b * m, 1), random(m * n, 2), random(n, 3)];
+            assert_paths_agree(&format!("{b}×{m}×{n} {activation:?}"), &inputs, &|t| {
+                let (x, w) = (t[0].clone().reshape([b, m]), t[1].clone().reshape([m, n]));
+                flat(ops::dense(x, w, Some(t[2].clone()), activation).unwrap())
+            });
+        }
+    }
+}
+
+#[test]
+fn convolutions_agree_on_every_path() {
+    // (H, W, C, O, kernel, stride): odd sizes, stride 2 with uneven padding, 1×1, kernel as large as the image.
+    let cases = [
+        (5, 6, 2, 3, [3, 3], [1, 1]),
+        (8, 8, 3, 4, [3, 3], [2, 2]),
+        (7, 5, 2, 2, [5, 5], [1, 1]),
+        (6, 6, 4, 5, [1, 1], [2, 2]),
+        (4, 4, 1, 2, [4, 4], [1, 1]),
+    ];
+    for (h, w, c, o, kernel, stride) in cases {
+        for (border, activation) in [(Border::Same, Identity), (Border::Valid, Relu)] {
+            let (batch, fan_in) = (2, kernel[0] * kernel[1] * c);
+            let inputs = [random(batch * h * w * c, 1), random(fan_in * o, 2), random(o, 3)];
+            let window = ConvWindow { kernel, stride, border };
+            assert_paths_agree(&format!("{h}×{w}×{c}→{o} {window:?}"), &inputs, &|t| {
+                let (x, weight) = (t[0].clone().reshape([batch, h, w, c]), t[1].clone().reshape([fan_in, o]));
+                flat(ops::conv2d(x, weight, Some(t[2].clone()), window, activation).unwrap())
+            });
+        }
+    }
+}
+
+#[test]
+fn pooling_agrees_on_every_path() {
+    for (kernel, stride) in [([2, 2], [2, 2]), ([3, 2], [1, 2]), ([4, 4], [4, 4])] {
+        let inputs = [random(2 * 8 * 8 * 3, 1)];
+        let image = |t: &[Tensor<1>]| t[0].clone().reshape([2, 8, 8, 3]);
+        assert_paths_agree("max", &inputs, &|t| flat(ops::max_pool2d(image(t), kernel, stride).unwrap()));
+        assert_paths_agree("average", &inputs, &|t| flat(ops::avg_pool2d(image(t), kernel, stride).unwrap()));
+    }
+}
+
+#[test]
+fn batch_norm_agrees_on_every_path() {
+    let inputs = [random(3 * 4 * 4 * 5, 1), random(5, 2), random(5, 3)];
+    for activation in [Identity, Relu] {
+        let operands = |t: &[Tensor<1>]| (t[0].clone().reshape([3, 4, 4, 5]), t[1].clone(), t[2].clone());
+        assert_paths_agree("batch", &inputs, &|t| {
+            let (x, gamma, beta) = operands(t);
+            flat(ops::batch_norm(x, gamma, beta, 1e-3, activation).unwrap().0)
+        });
+        let moments = BatchMoments { mean: random(5, 4), var: vec![0.5, 1.0, 2.0, 0.1, 3.0] };
+        assert_paths_agree("frozen", &inputs, &|t| {
+            let (x, gamma, beta) = operands(t);
+            flat(ops::frozen_norm(x, gamma, beta, moments.clone(), 1e-3, activation).unwrap())
+        });
+    }
+}
+
+#[test]
+fn batch_norm_returns_the_moments_of_the_batch() {
+    for device in [Device::flex(), second_backend()] {
+        let x = Tensor::<2>::from_floats([[1.0, 10.0], [3.0, 30.0]], &device);
+        let (gamma, beta) = (Tensor::ones([2], &device), Tensor::zeros([2], &device));
+        let (_, moments) = ops::batch_norm(x, gamma, beta, 1e-3, Identity).unwrap();
+        assert_eq!(moments, BatchMoments { mean: vec![2.0, 20.0], var: vec![1.0, 100.0] });
+    }
+}
+
+#[test]
+fn lstms_agree_on_every_path() {
+    for (t, b, m, h) in [(1, 1, 1, 1), (4, 3, 5, 2), (7, 9, 3, 8)] {
+        let inputs = [random(t * b * m, 1), random(m * 4 * h, 2), random(h * 4 * h, 3), random(4 * h, 4)];
+        let operands = |x: &[Tensor<1>]| {
+            let (kernel, recurrent) = (x[1].clone().reshape([m, 4 * h]), x[2].clone().reshape([h, 4 * h]));
+            (x[0].clone().reshape([t, b, m]), LstmTensors { kernel, recurrent, bias: Some(x[3].clone()) })
+        };
+        assert_paths_agree(&format!("all {t}×{b}×{m}→{h}"), &inputs, &|x| {
+            let (x, weights) = operands(x);
+            flat(ops::lstm(x, weights).unwrap())
+        });
+        assert_paths_agree(&format!("last {t}×{b}×{m}→{h}"), &inputs, &|x| {
+            let (x, weights) = operands(x);
+            flat(ops::lstm_last(x, weights).unwrap())
+        });
+    }
+}
+
+#[test]
+fn likelihoods_agree_on_every_path() {
+    let labels: Vec<u32> = (0..9).map(|i| (i * 7 + 2) % 5).collect();
+    assert_paths_agree("softmax", &[random(9 * 5, 1)], &|t| {
+        ops::softmax_cross_entropy(t[0].clone().reshape([9, 5]), &labels).unwrap()
+    });
+    let targets: Vec<f32> = (0..9).map(|i| (i % 2) as f32).collect();
+    assert_paths_agree("sigmoid", &[random(9, 1)], &|t| ops::sigmoid_cross_entropy(t[0].clone(), &targets).unwrap());
+}
