@@ -34,3 +34,8 @@ fn in_pool(args: &Args) -> Result<(), Failure> {
         Command::Bench(args::Bench::Kernels(kernels)) => commands::bench_kernels::run(kernels, args),
     })
 }
+
+/// The code of the repository's README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -51,3 +51,8 @@ pub mod vmath;
 pub use error::{Result, ShapeError};
 pub use noise::{NoiseKey, Purpose};
 pub use scale::{LogFactors, ScaleForm};
+
+/// The code of this crate's README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
