@@ -8,7 +8,7 @@ use ktied_kernels::{ShapeError, softmax};
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
 use super::{check, portable};
 
-/// −ln softmax(logits)[label] of every example.
+/// −ln softmax(logits) at the label, of every example.
 ///
 /// # Shapes
 /// - logits: `[B, N]`; labels: B of them; output: `[B]`

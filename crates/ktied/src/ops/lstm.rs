@@ -30,7 +30,7 @@ pub fn lstm(x: Tensor<3>, weights: LstmTensors) -> Result<Tensor<3>, ShapeError>
     op.apply(x, weights, |hidden| hidden)
 }
 
-/// The hidden state after the last step, from a zero state; cheaper than [`lstm`] and a slice.
+/// The hidden state after the last step, from a zero state; cheaper than [`lstm()`] and a slice.
 ///
 /// # Shapes
 /// - x: `[T, B, M]`, time first; output: `[B, H]`
