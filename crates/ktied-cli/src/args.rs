@@ -3,6 +3,8 @@
 use std::num::NonZeroUsize;
 
 use clap::{Parser, Subcommand};
+use ktied::models::Preset;
+use ktied::posterior::PosteriorKind;
 
 /// Bayesian neural networks with the k-tied Normal posterior.
 #[derive(Debug, Parser)]
@@ -34,6 +36,8 @@ impl Args {
 pub enum Command {
     /// Train a small network on the embedded digits.
     Demo(Demo),
+    /// Count the parameters of a model, layer by layer.
+    Params(Params),
     /// Measure speed.
     #[command(subcommand)]
     Bench(Bench),
@@ -49,6 +53,23 @@ pub struct Demo {
     /// Seed of everything random; the same seed gives the same bits.
     #[arg(long, default_value_t = 1, value_name = "S")]
     pub seed: u64,
+}
+
+/// `ktied params`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  ktied params --preset mlp-mnist --posterior k-tied:2\n  ktied params --preset lenet-cifar100 --posterior k-tied:2 --set model.kernel=3 --set posterior.conv=k-tied:2 --json"
+)]
+pub struct Params {
+    /// Model and data: mlp-mnist, mlp-fashion, lenet-cifar100, lstm-imdb, resnet18-cifar10 or mlp-digits.
+    #[arg(long, value_name = "P")]
+    pub preset: Preset,
+    /// Posterior of the weights: point, mean-field, k-tied:K or matrix-normal.
+    #[arg(long, value_name = "Q", default_value_t = PosteriorKind::MeanField)]
+    pub posterior: PosteriorKind,
+    /// Change one key of the configuration, as in model.kernel=3; may be given again.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
 }
 
 /// `ktied bench …`

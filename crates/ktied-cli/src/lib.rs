@@ -4,6 +4,7 @@ pub mod args;
 pub mod bench;
 mod commands;
 pub mod exit;
+mod set;
 mod table;
 
 use std::process::ExitCode;
@@ -31,6 +32,7 @@ fn in_pool(args: &Args) -> Result<(), Failure> {
     let pool = pool.map_err(|error| Failure::Usage(format!("cannot start the threads: {error}")))?;
     pool.install(|| match &args.command {
         Command::Demo(demo) => commands::demo::run(demo, args),
+        Command::Params(params) => commands::params::run(params, args),
         Command::Bench(args::Bench::Kernels(kernels)) => commands::bench_kernels::run(kernels, args),
     })
 }

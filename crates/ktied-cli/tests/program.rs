@@ -60,6 +60,68 @@ fn wrong_arguments_end_with_2_and_one_sentence() {
 }
 
 #[test]
+fn params_counts_as_the_paper_does() {
+    let mlp = json(&["params", "--preset", "mlp-mnist", "--posterior", "k-tied:2", "--json"]);
+    assert_eq!((&mlp["preset"], &mlp["posterior"]), (&"mlp-mnist".into(), &"k-tied:2".into()));
+    assert_eq!((&mlp["total"], &mlp["with_head"]), (&484_008.into(), &484_008.into()));
+    let parameters = 784 * 400 + 2 * (784 + 400);
+    let kernel = serde_json::json!({
+        "name": "dense_1.kernel", "shape": [784, 400], "posterior": "k-tied:2", "parameters": parameters
+    });
+    assert_eq!(mlp["layers"][0], kernel);
+    let keys: Vec<_> = mlp.as_object().expect("an object").keys().map(String::as_str).collect();
+    assert_eq!(keys.len(), 5, "{keys:?}");
+
+    let lstm = json(&["params", "--preset", "lstm-imdb", "--json"]);
+    assert_eq!((&lstm["posterior"], &lstm["total"]), (&"mean-field".into(), &2_822_656.into()));
+    assert_eq!(lstm["with_head"], 2_822_656 + 257);
+}
+
+#[test]
+fn params_takes_other_sizes_and_another_posterior_for_the_convolutions() {
+    let lenet = |set: &[&str]| {
+        let args = ["params", "--preset", "lenet-cifar100", "--posterior", "k-tied:2", "--json"];
+        json(&[&args[..], set].concat())["total"].as_u64().expect("a number")
+    };
+    assert_eq!(lenet(&["--set", "model.kernel=3"]), 2_198_800);
+    // 5×5 kernels 75×32 and 800×64: tied, each has K(M + N) scales instead of M·N.
+    let saved = (75 * 32 - 2 * (75 + 32)) + (800 * 64 - 2 * (800 + 64));
+    assert_eq!(lenet(&["--set", "posterior.conv=k-tied:2"]), 2_267_408 - saved);
+}
+
+#[test]
+fn params_prints_a_table_with_the_head_only_where_it_differs() {
+    let text = |preset| String::from_utf8(ktied(&["params", "--preset", preset]).stdout).expect("text");
+    let (lstm, mlp) = (text("lstm-imdb"), text("mlp-digits"));
+    assert!(lstm.contains("20000×128") && lstm.contains("2,822,656") && lstm.contains("2,822,913"), "{lstm}");
+    assert!(lstm.contains("with head") && !mlp.contains("with head"), "{mlp}");
+}
+
+#[test]
+fn params_refuses_what_makes_no_network_with_2_and_says_what_would() {
+    let mnist = ["params", "--preset", "mlp-mnist"];
+    let lenet = ["params", "--preset", "lenet-cifar100"];
+    for (args, more, parts) in [
+        (&mnist[..], &["--posterior", "k-tied:0"][..], &["`dense_1.kernel` is 784×400", "1 to 400, got 0"][..]),
+        (&mnist, &["--posterior", "k-tied:11"], &["`dense_3.kernel` is 400×10", "1 to 10, got 11"]),
+        (&mnist, &["--posterior", "k-tied"], &["posterior `k-tied` is unknown", "k-tied:2"]),
+        (&mnist, &["--set", "posterior.conv=mean-field"], &["posterior.conv", "no convolutions"]),
+        (&mnist, &["--set", "model.sizes=9223372036854775807,9"], &["`dense_1.kernel` is too large"]),
+        (&["params", "--preset", "mlp-minst"], &[], &["did you mean `mlp-mnist`?", "resnet18-cifar10"]),
+        (&lenet, &["--set", "model.kernal=3"], &["no such key", "did you mean `model.kernel`?"]),
+        (&lenet, &["--set", "model.kernel=big"], &["model.kernel: expected a whole number, found `big`"]),
+        (&lenet, &["--set", "model.kernel=0"], &["model.kernel must be at least 1, got 0"]),
+        (&lenet, &["--set", "model.filters=1,2,3"], &["model.filters=1,2,3", "2"]),
+        (&lenet, &["--set", "posterior.conv=tied"], &["posterior.conv=tied", "posterior `tied` is unknown"]),
+    ] {
+        let output = ktied(&[args, more].concat());
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?} {more:?}: {message}");
+        assert!(output.stdout.is_empty() && parts.iter().all(|part| message.contains(part)), "{more:?}: {message}");
+    }
+}
+
+#[test]
 fn bench_kernels_reports_every_kernel_beside_the_peak() {
     let report = json(&["bench", "kernels", "--filter", "784x400", "--millis", "1", "--json"]);
     let rows = report["kernels"].as_array().expect("rows");

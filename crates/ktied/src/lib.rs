@@ -5,7 +5,8 @@
 //! numbers instead of the M·N of mean field (Swiatkowski et al., ICML 2020).
 //!
 //! Today this crate has the [operations](ops), each with a fused CPU kernel and a portable path, the
-//! [optimiser](train) and the embedded [digits](data). One step of training, by hand:
+//! [optimiser](train), descriptions of the paper's [models](models) and the embedded [digits](data). One step of training,
+//! by hand:
 //!
 //! ```
 //! use burn::tensor::{Device, Distribution, Tensor};
@@ -37,9 +38,17 @@
 //! ```
 
 pub mod data;
+pub mod error;
+pub mod models;
+pub mod nearest;
+pub mod nn;
+pub mod objective;
 pub mod ops;
+pub mod posterior;
+pub mod prior;
 pub mod train;
 
+pub use error::{Error, Result};
 pub use ktied_kernels::activation::Activation;
 pub use ktied_kernels::adam::AdamStep;
 pub use ktied_kernels::{NoiseKey, Purpose, ScaleForm, ShapeError, noise};

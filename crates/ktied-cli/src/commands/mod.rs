@@ -2,3 +2,4 @@
 
 pub(crate) mod bench_kernels;
 pub(crate) mod demo;
+pub(crate) mod params;

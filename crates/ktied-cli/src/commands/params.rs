@@ -1,0 +1,95 @@
+//! `ktied params`: the layers of a preset under a posterior, and what they cost.
+
+use ktied::models::{LayerSpec, ModelSpec, PosteriorSpec, Totals};
+use serde::{Deserialize, Serialize};
+
+use crate::args::{Args, Params};
+use crate::exit::Failure;
+use crate::set;
+use crate::table::{Table, print_json, print_line};
+
+/// What `--set` can reach.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Config {
+    model: ModelSpec,
+    posterior: PosteriorSpec,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    name: String,
+    shape: Vec<usize>,
+    posterior: String,
+    parameters: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    preset: &'static str,
+    posterior: String,
+    total: usize,
+    with_head: usize,
+    layers: Vec<Row>,
+}
+
+pub(crate) fn run(params: &Params, args: &Args) -> Result<(), Failure> {
+    let config = Config { model: params.preset.model(), posterior: PosteriorSpec::new(params.posterior) };
+    let config = set::apply(&config, &params.set, &["model.kind"])?;
+    let report = report(params.preset.name(), &config).map_err(|error| Failure::Usage(error.to_string()))?;
+    if args.json { print_json(&report) } else { print(&report) }
+}
+
+fn report(preset: &'static str, config: &Config) -> ktied::Result<Report> {
+    let layers = config.model.layers(&config.posterior)?;
+    let Totals { total, with_head } = Totals::of(&layers)?;
+    let posterior = config.posterior.kind.to_string();
+    Ok(Report { preset, posterior, total, with_head, layers: layers.into_iter().map(row).collect() })
+}
+
+fn row(layer: LayerSpec) -> Row {
+    let LayerSpec { name, shape, posterior, parameters, .. } = layer;
+    Row { name, shape, posterior: posterior.to_string(), parameters }
+}
+
+fn print(report: &Report) -> Result<(), Failure> {
+    let mut table = Table::new(&["layer", "shape", "posterior", "parameters"]);
+    for Row { name, shape, posterior, parameters } in &report.layers {
+        let shape: Vec<String> = shape.iter().map(usize::to_string).collect();
+        table.row(vec![name.clone(), shape.join("×"), posterior.clone(), grouped(*parameters)]);
+    }
+    let mut sum = |name: &str, sum| table.row(vec![name.into(), String::new(), String::new(), grouped(sum)]);
+    sum("total", report.total);
+    if report.with_head != report.total {
+        sum("with head", report.with_head);
+    }
+    table.print()?;
+    print_line("")?;
+    print_line(&format!("The preset {} under the posterior {}.", report.preset, report.posterior))
+}
+
+/// 1234567 as 1,234,567.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in (1..=digits.len()).rev().zip(digits.chars()) {
+        text.push(digit);
+        if place % 3 == 1 && place > 1 {
+            text.push(',');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (956_820, "956,820"), (9_814_026, "9,814,026")]
+        {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

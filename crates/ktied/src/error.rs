@@ -1,0 +1,119 @@
+//! What can go wrong in a way that a user can act on, one variant each.
+
+use ktied_kernels::ShapeError;
+
+/// Why a network could not be built or run.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A k-tied rank that the layer's matrix does not allow.
+    #[error("layer `{layer}` is {rows}×{cols}: rank must be 1 to {}, got {rank}", rows.min(cols))]
+    Rank {
+        /// Name of the layer.
+        layer: String,
+        /// M
+        rows: usize,
+        /// N
+        cols: usize,
+        /// K, as it was asked for.
+        rank: usize,
+    },
+    /// A posterior that nobody knows.
+    #[error("posterior `{found}` is unknown: use point, mean-field, k-tied:K (as in k-tied:2) or matrix-normal")]
+    UnknownPosterior {
+        /// What was asked for.
+        found: String,
+    },
+    /// A preset that nobody knows.
+    #[error("preset `{found}` is unknown: did you mean `{nearest}`? There are {names}")]
+    UnknownPreset {
+        /// What was asked for.
+        found: String,
+        /// The name that is written most like it.
+        nearest: String,
+        /// All names.
+        names: String,
+    },
+    /// A posterior for convolutions, given to a model that has none.
+    #[error("posterior.conv is set, but the model `{model}` has no convolutions")]
+    NoConvolutions {
+        /// The model.
+        model: String,
+    },
+    /// A size with which there is no network.
+    #[error("{key} must be at least {least}, got {found}")]
+    TooSmall {
+        /// The size's name in the configuration.
+        key: String,
+        /// The smallest that is allowed.
+        least: usize,
+        /// What was asked for.
+        found: usize,
+    },
+    /// More parameters than can be counted.
+    #[error("layer `{layer}` is too large: the number of parameters does not fit into {} bits", usize::BITS)]
+    TooLarge {
+        /// The layer with which the count went over.
+        layer: String,
+    },
+    /// An estimator that nobody knows.
+    #[error("estimator `{found}` is unknown: use reparam, flipout or local")]
+    UnknownEstimator {
+        /// What was asked for.
+        found: String,
+    },
+    /// Local reparameterisation asked of a layer where it would be biased.
+    #[error(
+        "layer `{layer}` is {kind} and uses each weight at several positions, which local reparameterisation would \
+         treat as independent: use flipout or reparam there"
+    )]
+    LocalIsBiased {
+        /// Name of the layer.
+        layer: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// A number that must be positive and finite.
+    #[error("{what} must be a positive finite number, got {found}")]
+    NotPositive {
+        /// What the number is.
+        what: String,
+        /// The number.
+        found: f64,
+    },
+    /// Local reparameterisation of a layer whose weights and bias store their scales differently.
+    #[error("a layer under local reparameterisation must store the scales of weights and bias in the same form")]
+    MixedForms,
+    /// Operands that do not fit.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+}
+
+/// What fallible functions of this crate return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// `value`, if it is positive and finite.
+    pub(crate) fn positive(what: &str, value: f64) -> Result<f64> {
+        if value > 0.0 && value.is_finite() {
+            return Ok(value);
+        }
+        Err(Self::NotPositive { what: what.into(), found: value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sentence_names_what_was_expected_and_what_was_found() {
+        let rank = Error::Rank { layer: "dense_1".into(), rows: 784, cols: 400, rank: 512 };
+        assert_eq!(rank.to_string(), "layer `dense_1` is 784×400: rank must be 1 to 400, got 512");
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            assert!(Error::positive("prior.scale", bad).is_err(), "{bad}");
+        }
+        let zero = Error::positive("prior.scale", 0.0).unwrap_err();
+        assert_eq!(zero.to_string(), "prior.scale must be a positive finite number, got 0");
+        assert_eq!(Error::positive("prior.scale", 0.3), Ok(0.3));
+    }
+}

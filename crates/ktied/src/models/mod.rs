@@ -1,0 +1,17 @@
+//! The paper's models as descriptions: sizes in, layers and numbers of parameters out.
+
+mod layer;
+mod lenet;
+mod lstm;
+mod mlp;
+mod preset;
+mod resnet18;
+mod spec;
+
+pub use layer::{LayerSpec, Role, Totals};
+pub use lenet::LeNetSpec;
+pub use lstm::LstmSpec;
+pub use mlp::MlpSpec;
+pub use preset::Preset;
+pub use resnet18::ResNet18Spec;
+pub use spec::{ModelSpec, PosteriorSpec};

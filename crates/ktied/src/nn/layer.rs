@@ -1,0 +1,166 @@
+//! What every Bayesian layer is made of: a kernel and a bias with their posteriors and priors, and three ways to use them.
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, activation};
+use ktied_kernels::activation::Activation;
+use ktied_kernels::{NoiseKey, Purpose, ShapeError};
+
+use super::pass::{Estimator, LayerNoise, Pass};
+use crate::error::{Error, Result};
+use crate::ops;
+use crate::posterior::{BiasScale, Family, Posterior, PosteriorKind, ScaleInit, WeightInit};
+use crate::prior::{Prior, PriorRule};
+
+/// Posterior, prior and place of a layer, besides its sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LayerConfig {
+    /// Name, for messages.
+    pub name: String,
+    /// Number of the layer in its network: its noise is a function of it.
+    pub id: u64,
+    /// Family of the kernel; a bias is mean-field unless this is `point`.
+    pub posterior: PosteriorKind,
+    /// How scales begin, and their cap.
+    pub scale: ScaleInit,
+    /// Rule of the priors.
+    pub prior: PriorRule,
+    /// Whether there is a bias.
+    pub bias: bool,
+    /// Seed of the first values.
+    pub seed: u64,
+}
+
+impl LayerConfig {
+    /// A layer with a bias, the paper's initial scales and prior N(0, 0.2²).
+    pub fn new(name: impl Into<String>, id: u64, posterior: PosteriorKind) -> Self {
+        let (scale, prior) = (ScaleInit::default(), PriorRule::Normal { scale: 0.2 });
+        Self { name: name.into(), id, posterior, scale, prior, bias: true, seed: 0 }
+    }
+
+    /// First values of a kernel, `[M, N]`, and a bias.
+    pub(super) fn init(&self, shape: [usize; 2], device: &Device) -> Result<Weights> {
+        let init = WeightInit::he(shape[0], self.scale, self.key(0), device);
+        let kernel = Family::new(self.posterior, &self.name, shape, init)?;
+        let init = WeightInit { loc_scale: 0.0, scale: self.scale, key: self.key(1), device };
+        let bias = self.bias.then(|| Family::new(self.posterior.of_vectors(), &self.name, [1, shape[1]], init));
+        let (kernel_prior, bias_prior) = (self.prior.of_kernel(shape[0])?, self.prior.of_bias()?);
+        Ok(Weights { kernel, bias: bias.transpose()?, kernel_prior, bias_prior, name: self.name.clone(), id: self.id })
+    }
+
+    fn key(&self, tensor: u64) -> NoiseKey {
+        NoiseKey::new(self.seed).child(Purpose::Init).at(0, self.id).fold(tensor)
+    }
+}
+
+/// A kernel and a bias with their posteriors and priors.
+#[derive(Debug, Module)]
+pub struct Weights {
+    /// Posterior of the kernel as a matrix, `[M, N]`.
+    pub kernel: Family,
+    /// Posterior of the bias, `[1, N]`.
+    pub bias: Option<Family>,
+    #[module(skip)]
+    kernel_prior: Prior,
+    #[module(skip)]
+    bias_prior: Prior,
+    #[module(skip)]
+    name: String,
+    #[module(skip)]
+    id: u64,
+}
+
+impl Weights {
+    /// KL(q‖p) of kernel and bias, `[1]`, in nats.
+    ///
+    /// # Errors
+    /// If a prior's means do not have the posterior's shape.
+    pub fn kl(&self) -> Result<Tensor<1>> {
+        let kernel = self.kernel.kl(&self.kernel_prior)?;
+        match &self.bias {
+            Some(bias) => Ok(kernel + bias.kl(&self.bias_prior)?),
+            None => Ok(kernel),
+        }
+    }
+
+    /// The same with every scale brought back under its cap.
+    pub fn clipped(self) -> Self {
+        Self { kernel: self.kernel.clipped(), bias: self.bias.map(Posterior::clipped), ..self }
+    }
+
+    /// The same with σₚ of each tensor found again from its posterior (see [`Prior::empirical`]).
+    ///
+    /// # Errors
+    /// If every weight of a tensor is exactly its prior's mean.
+    pub fn with_empirical_priors(self) -> Result<Self> {
+        let kernel_prior = self.kernel_prior.empirical(&self.kernel)?;
+        let bias_prior = self.bias.as_ref().map(|bias| self.bias_prior.empirical(bias)).transpose()?;
+        Ok(Self { kernel_prior, bias_prior: bias_prior.unwrap_or(self.bias_prior), ..self })
+    }
+
+    /// The layer's output by means, reparameterisation or Flipout, where `product` is what the layer does with a kernel
+    /// and a bias; a local pass is an error that calls the layer `kind`.
+    pub(super) fn forward<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        pass: &Pass,
+        activation: Activation,
+        kind: &'static str,
+        product: impl Fn(Tensor<D>, Tensor<2>, Option<Tensor<1>>, Activation) -> Result<Tensor<D>, ShapeError>,
+    ) -> Result<Tensor<D>> {
+        let Pass::Sampled { estimator, .. } = pass else {
+            return Ok(product(x, self.kernel.loc(), self.bias_loc(), activation)?);
+        };
+        let noise = self.noise(pass);
+        let bias = self.bias.as_ref().map(|bias| bias.draw(noise.weights(1))).transpose()?.map(row);
+        match estimator {
+            Estimator::Reparam => Ok(product(x, self.kernel.draw(noise.weights(0))?, bias, activation)?),
+            Estimator::Local => Err(Error::LocalIsBiased { layer: self.name.clone(), kind }),
+            Estimator::Flipout => {
+                let Some(perturbation) = self.kernel.perturbation(noise.weights(0))? else {
+                    return Ok(product(x, self.kernel.loc(), bias, activation)?);
+                };
+                // x·μ + b + r∘((x∘s)·ΔW), the signs per example and channel, the same at every position.
+                let mean = product(x.clone(), self.kernel.loc(), bias, Activation::Identity)?;
+                let signed = ops::apply_signs(x, noise.of(Purpose::InputSigns))?;
+                let deviation = product(signed, perturbation, None, Activation::Identity)?;
+                let y = ops::add_signed(mean, deviation, noise.of(Purpose::OutputSigns))?;
+                Ok(activate(y, activation))
+            }
+        }
+    }
+
+    /// The streams of this layer in a pass.
+    pub(super) fn noise(&self, pass: &Pass) -> LayerNoise {
+        match *pass {
+            Pass::Sampled { root, step, .. } => LayerNoise::new(root, step, self.id),
+            Pass::Means => LayerNoise::new(NoiseKey::new(0), 0, self.id),
+        }
+    }
+
+    /// Means of the bias, `[N]`.
+    pub(super) fn bias_loc(&self) -> Option<Tensor<1>> {
+        self.bias.as_ref().map(|bias| row(bias.loc()))
+    }
+
+    /// The stored scale of the bias, if it has one.
+    pub(super) fn bias_scale(&self) -> Option<BiasScale> {
+        match self.bias.as_ref()? {
+            Family::MeanField(bias) => Some(BiasScale { raw: row(bias.raw_scale.val()), form: bias.form() }),
+            other => other.scale().map(|scale| BiasScale { raw: row(scale.log()), form: Default::default() }),
+        }
+    }
+}
+
+/// `[1, N]` → `[N]`
+fn row(bias: Tensor<2>) -> Tensor<1> {
+    let outputs = bias.dims()[1];
+    bias.reshape([outputs])
+}
+
+/// The activation of a sum that no fused operation ends in.
+pub(super) fn activate<const D: usize>(y: Tensor<D>, kind: Activation) -> Tensor<D> {
+    match kind {
+        Activation::Identity => y,
+        Activation::Relu => activation::relu(y),
+    }
+}

@@ -1,0 +1,81 @@
+//! A dense layer with a posterior over its weights.
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use ktied_kernels::Purpose;
+use ktied_kernels::activation::Activation;
+
+use super::layer::{LayerConfig, Weights, activate};
+use super::pass::{Estimator, Pass};
+use crate::error::Result;
+use crate::ops;
+use crate::posterior::Posterior;
+
+/// Configuration of a [`Linear`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinearConfig {
+    /// M
+    pub inputs: usize,
+    /// N
+    pub outputs: usize,
+    /// Applied to the sums.
+    pub activation: Activation,
+    /// Posterior, prior and place.
+    pub layer: LayerConfig,
+}
+
+impl LinearConfig {
+    /// First values on a device.
+    ///
+    /// # Errors
+    /// If a rank does not fit the matrix, or a scale is not a positive number.
+    pub fn init(&self, device: &Device) -> Result<Linear> {
+        let weights = self.layer.init([self.inputs, self.outputs], device)?;
+        Ok(Linear { weights, activation: self.activation })
+    }
+}
+
+/// y = act(x·W + b), where W and b have posteriors.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use ktied::nn::{Estimator, LayerConfig, LinearConfig, Pass};
+///
+/// let layer = LayerConfig::new("dense_1", 0, "k-tied:2".parse()?);
+/// let linear = LinearConfig { inputs: 8, outputs: 4, activation: Default::default(), layer };
+/// let linear = linear.init(&Device::flex().autodiff())?;
+/// let x = Tensor::<2>::ones([3, 8], &Device::flex());
+/// let y = linear.forward(x, &Pass::sampled(42, 0, Estimator::Local))?;
+/// assert_eq!(y.dims(), [3, 4]);
+/// # Ok::<(), ktied::Error>(())
+/// ```
+#[derive(Debug, Module)]
+pub struct Linear {
+    /// W, `[M, N]`, and b.
+    pub weights: Weights,
+    #[module(skip)]
+    activation: Activation,
+}
+
+impl Linear {
+    /// # Shapes
+    /// - x: `[B, M]`; output: `[B, N]`
+    ///
+    /// # Errors
+    /// If x has another number of columns, or no row in a local pass.
+    pub fn forward(&self, x: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
+        match pass {
+            Pass::Sampled { estimator: Estimator::Local, .. } => self.local(x, pass),
+            _ => self.weights.forward(x, pass, self.activation, "a dense layer", ops::dense),
+        }
+    }
+
+    /// x·μ + μ_b + √(x²σ² + σ_b² + 1e-12) ∘ ε
+    fn local(&self, x: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
+        let Weights { kernel, .. } = &self.weights;
+        let mean = ops::dense(x.clone(), kernel.loc(), self.weights.bias_loc(), Activation::Identity)?;
+        let key = self.weights.noise(pass).of(Purpose::Activations);
+        let y = kernel.add_local_noise(mean, x, self.weights.bias_scale(), key)?;
+        Ok(activate(y, self.activation))
+    }
+}

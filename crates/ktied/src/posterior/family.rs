@@ -1,0 +1,91 @@
+//! The families of this crate behind one type, for networks whose posterior is chosen at run time.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use ktied_kernels::NoiseKey;
+
+use super::{BiasScale, KTied, MatrixNormal, MeanField, Point, Posterior, PosteriorKind, WeightInit};
+use crate::error::Result;
+use crate::prior::Prior;
+
+/// Any family of this crate.
+#[derive(Debug, Module)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each tensor of a network, not one for each weight")]
+pub enum Family {
+    /// See [`Point`].
+    Point(Point),
+    /// See [`MeanField`].
+    MeanField(MeanField),
+    /// See [`KTied`].
+    KTied(KTied),
+    /// See [`MatrixNormal`].
+    MatrixNormal(MatrixNormal),
+}
+
+impl Family {
+    /// First values of a family for an M×N matrix; `layer` names it in errors.
+    ///
+    /// # Errors
+    /// If a rank does not fit the matrix, or the initial scale or the cap is not a positive number.
+    pub fn new(kind: PosteriorKind, layer: &str, shape: [usize; 2], init: WeightInit<'_>) -> Result<Self> {
+        Ok(match kind {
+            PosteriorKind::Point => Self::Point(Point::new(shape, init)),
+            PosteriorKind::MeanField => Self::MeanField(MeanField::new(shape, init)?),
+            PosteriorKind::KTied { rank } => Self::KTied(KTied::new(layer, shape, rank, init)?),
+            PosteriorKind::MatrixNormal => Self::MatrixNormal(MatrixNormal::new(shape, init)?),
+        })
+    }
+}
+
+/// Calls a method of the family that is there.
+macro_rules! each {
+    ($family:expr, $inner:ident => $call:expr) => {
+        match $family {
+            Family::Point($inner) => $call,
+            Family::MeanField($inner) => $call,
+            Family::KTied($inner) => $call,
+            Family::MatrixNormal($inner) => $call,
+        }
+    };
+}
+
+impl Posterior for Family {
+    fn loc(&self) -> Tensor<2> {
+        each!(self, family => family.loc())
+    }
+
+    fn scale(&self) -> Option<Tensor<2>> {
+        each!(self, family => family.scale())
+    }
+
+    fn draw(&self, key: NoiseKey) -> Result<Tensor<2>> {
+        each!(self, family => family.draw(key))
+    }
+
+    fn perturbation(&self, key: NoiseKey) -> Result<Option<Tensor<2>>> {
+        each!(self, family => family.perturbation(key))
+    }
+
+    fn add_local_noise(
+        &self,
+        mean: Tensor<2>,
+        x: Tensor<2>,
+        bias: Option<BiasScale>,
+        key: NoiseKey,
+    ) -> Result<Tensor<2>> {
+        each!(self, family => family.add_local_noise(mean, x, bias, key))
+    }
+
+    fn kl(&self, prior: &Prior) -> Result<Tensor<1>> {
+        each!(self, family => family.kl(prior))
+    }
+
+    fn clipped(self) -> Self {
+        match self {
+            Self::Point(family) => Self::Point(family.clipped()),
+            Self::MeanField(family) => Self::MeanField(family.clipped()),
+            Self::KTied(family) => Self::KTied(family.clipped()),
+            Self::MatrixNormal(family) => Self::MatrixNormal(family.clipped()),
+        }
+    }
+}

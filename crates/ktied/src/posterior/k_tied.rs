@@ -1,0 +1,86 @@
+//! The k-tied Normal: standard deviations of rank K.
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+use ktied_kernels::{NoiseKey, ScaleForm};
+
+use super::init::ScaleInit;
+use super::{BiasScale, Posterior, PosteriorKind, WeightInit, clip};
+use crate::error::Result;
+use crate::ops;
+use crate::prior::Prior;
+
+/// Wᵢⱼ ~ N(μᵢⱼ, (Σₐ uᵢₐ vⱼₐ)²) with u, v > 0, stored as logarithms: M·N + K(M + N) parameters (section 3 of the
+/// paper).
+#[derive(Debug, Module)]
+pub struct KTied {
+    /// Means, `[M, N]`.
+    pub loc: Param<Tensor<2>>,
+    /// ln U, `[M, K]`
+    pub log_u: Param<Tensor<2>>,
+    /// ln V, `[N, K]`
+    pub log_v: Param<Tensor<2>>,
+    #[module(skip)]
+    init: ScaleInit,
+}
+
+impl KTied {
+    /// First values for an M×N matrix; `layer` names it if the rank does not fit.
+    ///
+    /// # Errors
+    /// If `rank` is not between 1 and min(M, N), or the initial scale or the cap is not a positive number.
+    pub fn new(layer: &str, shape: [usize; 2], rank: usize, init: WeightInit<'_>) -> Result<Self> {
+        PosteriorKind::KTied { rank }.check(layer, shape[0], shape[1])?;
+        init.scale.check()?;
+        let [log_u, log_v] = [(1, shape[0]), (2, shape[1])]
+            .map(|(stream, len)| init.param(stream, [len, rank], |z| init.scale.log_factor(rank, z)));
+        Ok(Self { loc: init.loc(shape), log_u, log_v, init: init.scale })
+    }
+
+    /// K
+    pub fn rank(&self) -> usize {
+        self.log_u.dims()[1]
+    }
+}
+
+impl Posterior for KTied {
+    fn loc(&self) -> Tensor<2> {
+        self.loc.val()
+    }
+
+    fn scale(&self) -> Option<Tensor<2>> {
+        Some(ops::portable::k_tied_scale(self.log_u.val(), self.log_v.val()))
+    }
+
+    fn draw(&self, key: NoiseKey) -> Result<Tensor<2>> {
+        Ok(ops::draw_k_tied(Some(self.loc.val()), self.log_u.val(), self.log_v.val(), key)?)
+    }
+
+    fn perturbation(&self, key: NoiseKey) -> Result<Option<Tensor<2>>> {
+        Ok(Some(ops::draw_k_tied(None, self.log_u.val(), self.log_v.val(), key)?))
+    }
+
+    fn add_local_noise(
+        &self,
+        mean: Tensor<2>,
+        x: Tensor<2>,
+        bias: Option<BiasScale>,
+        key: NoiseKey,
+    ) -> Result<Tensor<2>> {
+        let form = bias.as_ref().map_or(ScaleForm::Log, |bias| bias.form);
+        let bias = bias.map(|bias| bias.raw);
+        Ok(ops::local_k_tied(mean, x, self.log_u.val(), self.log_v.val(), bias, form, key)?)
+    }
+
+    fn kl(&self, prior: &Prior) -> Result<Tensor<1>> {
+        let (log_u, log_v) = (self.log_u.val(), self.log_v.val());
+        Ok(ops::kl_k_tied(self.loc.val(), log_u, log_v, prior.loc(), prior.scale())?)
+    }
+
+    fn clipped(self) -> Self {
+        match self.init.log_factor_cap(self.rank()) {
+            Some(limit) => Self { log_u: clip(self.log_u, limit), log_v: clip(self.log_v, limit), ..self },
+            None => self,
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The Bayesian core: posterior families, priors, layers and estimators, held against closed forms and against each other.
+
+mod estimators;
+mod families;
+mod gradients;
+mod priors;
+mod support;
