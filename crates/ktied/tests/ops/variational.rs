@@ -109,13 +109,33 @@ fn signs_agree_on_every_path() {
 }
 
 #[test]
-fn a_transposed_view_is_drawn_from_like_its_copy() {
-    let device = Device::flex();
-    let raw = Tensor::<1>::from_floats(&log_scales(12, 1)[..], &device).reshape([3, 4]);
-    let view = raw.clone().transpose();
-    let copy = Tensor::<2>::from_data(view.to_data(), &device);
-    let draw = |raw| host(flat(ops::draw_mean_field(None, raw, ScaleForm::Log, key()).unwrap()));
-    assert_eq!(draw(view), draw(copy));
+fn a_transposed_view_is_drawn_from_like_its_copy_and_gets_its_gradient() {
+    for device in [Device::flex(), Device::flex().autodiff()] {
+        let raw = Tensor::<1>::from_floats(&log_scales(12, 1)[..], &device).reshape([3, 4]);
+        let view = raw.clone().transpose();
+        let copy = Tensor::<2>::from_data(view.to_data(), &device);
+        let draw = |raw| ops::draw_mean_field(None, raw, ScaleForm::Log, key()).unwrap();
+        assert_eq!(host(flat(draw(view))), host(flat(draw(copy))));
+    }
+    let transposed: Vec<f32> = (0..12).map(|i| log_scales(12, 1)[i % 3 * 4 + i / 3]).collect();
+    let device = Device::flex().autodiff();
+    let through_view = value_and_grads(
+        &[log_scales(12, 1)],
+        &|t| {
+            let view = t[0].clone().reshape([3, 4]).transpose();
+            flat(ops::draw_mean_field(None, view, ScaleForm::Log, key()).unwrap())
+        },
+        &device,
+        DType::F32,
+    );
+    let direct = value_and_grads(
+        &[transposed],
+        &|t| ops::draw_mean_field(None, t[0].clone(), ScaleForm::Log, key()).unwrap(),
+        &device,
+        DType::F32,
+    );
+    assert_eq!(through_view[0], direct[0]);
+    (0..12).for_each(|i| assert_eq!(through_view[1][i % 3 * 4 + i / 3], direct[1][i]));
 }
 
 #[test]
