@@ -34,7 +34,7 @@ impl Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Train a small network on the embedded digits.
+    /// Train one small network under five posteriors on the embedded digits, and compare them.
     Demo(Demo),
     /// Count the parameters of a model, layer by layer.
     Params(Params),
@@ -45,11 +45,11 @@ pub enum Command {
 
 /// `ktied demo`
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  ktied demo\n  ktied demo --epochs 20 --seed 7 --json")]
+#[command(after_help = "Examples:\n  ktied demo\n  ktied demo --steps 1000 --seed 7 --json")]
 pub struct Demo {
-    /// Passes over the 1,400 training images.
-    #[arg(long, default_value = "60", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub epochs: u32,
+    /// Steps of training for each network; the differences between posteriors show only after thousands.
+    #[arg(long, default_value = "15000", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub steps: u64,
     /// Seed of everything random; the same seed gives the same bits.
     #[arg(long, default_value_t = 1, value_name = "S")]
     pub seed: u64,

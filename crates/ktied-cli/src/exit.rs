@@ -35,6 +35,16 @@ pub enum Failure {
     Internal(#[from] ShapeError),
 }
 
+impl From<ktied::Error> for Failure {
+    /// What the library refuses is the configuration's fault, unless operands of the program's own making did not fit.
+    fn from(error: ktied::Error) -> Self {
+        match error {
+            ktied::Error::Shape(error) => Self::Internal(error),
+            other => Self::Usage(other.to_string()),
+        }
+    }
+}
+
 impl Failure {
     /// The code that the process ends with.
     pub fn exit_code(&self) -> ExitCode {

@@ -14,43 +14,54 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("one JSON document")
 }
 
-fn without_time(mut report: Value) -> Value {
-    report.as_object_mut().expect("an object").remove("seconds");
-    report
+fn network<'a>(report: &'a Value, posterior: &str) -> &'a Value {
+    let rows = report["networks"].as_array().expect("rows");
+    rows.iter().find(|row| row["posterior"] == posterior).expect("the posterior's row")
 }
 
 #[test]
-fn the_demo_learns_the_digits() {
-    let report = json(&["demo", "--epochs", "20", "--json"]);
-    let accuracy = report["test"]["accuracy"].as_f64().expect("a number");
-    // 20 epochs gave 0.95 and above for seeds 1 to 5; a network that does not learn stays near 0.1.
-    assert!(accuracy > 0.9, "{report}");
-    assert_eq!(report["test"]["images"], 397);
-    assert_eq!(report["parameters"], 64 * 64 + 64 + 64 * 64 + 64 + 64 * 10 + 10);
+fn the_demo_learns_the_digits_under_every_posterior() {
+    let report = json(&["demo", "--steps", "600", "--json"]);
+    for posterior in ["point", "mean-field", "k-tied:1", "k-tied:2", "k-tied:3"] {
+        let row = network(&report, posterior);
+        // A network that does not learn stays near 0.1.
+        assert!(row["accuracy"].as_f64() > Some(0.9), "{row}");
+        assert_eq!(row["neg_elbo"].is_f64(), posterior != "point", "{row}");
+    }
+    assert_eq!(report["test_images"], 397);
+    let parameters = |posterior| network(&report, posterior)["parameters"].as_u64();
+    // 64·64 + 64·64 + 64·10 kernels and 64 + 64 + 10 biases; tied: K·(128 + 128 + 74) more, and mean-field biases.
+    assert_eq!(parameters("point"), Some(8832 + 138));
+    assert_eq!(parameters("mean-field"), Some(2 * 8832 + 2 * 138));
+    assert_eq!(parameters("k-tied:2"), Some(8832 + 2 * 330 + 2 * 138));
 }
 
 #[test]
 fn the_demo_has_the_same_bits_on_any_number_of_threads_and_other_bits_with_another_seed() {
     let run = |threads: &str, seed: &str| {
-        without_time(json(&["demo", "--epochs", "3", "--json", "--threads", threads, "--seed", seed]))
+        let mut report = json(&["demo", "--steps", "20", "--json", "--threads", threads, "--seed", seed]);
+        for row in report["networks"].as_array_mut().expect("rows") {
+            row.as_object_mut().expect("an object").remove("seconds");
+        }
+        report
     };
     let one = run("1", "1");
     assert_eq!(one, run("2", "1"));
     assert_eq!(one, run("4", "1"));
-    assert_ne!(one["test"]["nll"], run("1", "2")["test"]["nll"]);
+    assert_ne!(network(&one, "k-tied:2")["nll"], network(&run("1", "2"), "k-tied:2")["nll"]);
 }
 
 #[test]
 fn the_demo_speaks_plainly_and_keeps_standard_error_quiet_when_nobody_watches() {
-    let output = ktied(&["demo", "--epochs", "1"]);
+    let output = ktied(&["demo", "--steps", "1"]);
     assert!(output.status.success() && output.stderr.is_empty());
     let text = String::from_utf8(output.stdout).expect("text");
-    assert!(text.contains("accuracy") && text.contains("8970 parameters"), "{text}");
+    assert!(text.contains("accuracy") && text.contains("k-tied:2"), "{text}");
 }
 
 #[test]
 fn wrong_arguments_end_with_2_and_one_sentence() {
-    for args in [&["demo", "--epochs", "0"][..], &["demo", "--threads", "0"], &["nonsense"], &[]] {
+    for args in [&["demo", "--steps", "0"][..], &["demo", "--threads", "0"], &["nonsense"], &[]] {
         assert_eq!(ktied(args).status.code(), Some(2), "{args:?}");
     }
     let output = ktied(&["bench", "kernels", "--filter", "no such kernel"]);
@@ -137,7 +148,7 @@ fn bench_kernels_reports_every_kernel_beside_the_peak() {
 fn a_reader_who_leaves_is_not_a_panic() {
     use std::process::Stdio;
     let mut child = Command::new(env!("CARGO_BIN_EXE_ktied"))
-        .args(["demo", "--epochs", "1"])
+        .args(["demo", "--steps", "1"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -39,6 +39,7 @@
 
 pub mod data;
 pub mod error;
+pub mod evaluate;
 pub mod models;
 pub mod nearest;
 pub mod nn;

@@ -1,10 +1,15 @@
 //! The multilayer perceptron: dense layers with rectifiers between them.
 
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use ktied_kernels::activation::Activation;
 use serde::{Deserialize, Serialize};
 
 use super::layer::{LayerSpec, Layers, at_least};
+use super::network::{Network, NetworkConfig};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
+use crate::nn::{Linear, LinearConfig, Pass};
 
 /// A multilayer perceptron, 784-400-400-10 by default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +36,62 @@ impl MlpSpec {
             layers.affine(&format!("dense_{number}"), size, posterior.kind, posterior.kind.of_vectors())?;
         }
         Ok(layers.into_vec())
+    }
+
+    /// First values on a device.
+    ///
+    /// # Errors
+    /// As [`ModelSpec::layers`](super::ModelSpec::layers), or if a scale is not a positive number.
+    pub fn init(&self, config: &NetworkConfig, device: &Device) -> Result<Mlp> {
+        self.layers(&config.posterior)?;
+        let last = self.sizes.len() - 2;
+        let layers = self.sizes.windows(2).enumerate().map(|(i, size)| {
+            let activation = if i == last { Activation::Identity } else { Activation::Relu };
+            let layer = config.layer(format!("dense_{}", i + 1), i as u64, config.posterior.kind);
+            LinearConfig { inputs: size[0], outputs: size[1], activation, layer }.init(device)
+        });
+        Ok(Mlp { layers: layers.collect::<Result<_>>()? })
+    }
+}
+
+/// A multilayer perceptron with a posterior over its weights.
+///
+/// ```
+/// use burn::module::Module;
+/// use burn::tensor::{Device, Tensor};
+/// use ktied::models::{MlpSpec, Network, NetworkConfig, PosteriorSpec};
+/// use ktied::nn::{Estimator, Pass};
+///
+/// let config = NetworkConfig::new(PosteriorSpec::new("k-tied:2".parse()?));
+/// let mlp = MlpSpec::default().init(&config, &Device::flex().autodiff())?;
+/// assert_eq!(mlp.num_params(), 484_008);
+/// let logits = mlp.forward(Tensor::zeros([16, 784], &Device::flex()), &Pass::sampled(1, 0, Estimator::Local))?;
+/// assert_eq!(logits.dims(), [16, 10]);
+/// # Ok::<(), ktied::Error>(())
+/// ```
+#[derive(Debug, Module)]
+pub struct Mlp {
+    layers: Vec<Linear>,
+}
+
+impl Mlp {
+    /// The dense layers, first to last.
+    pub fn layers(&self) -> &[Linear] {
+        &self.layers
+    }
+}
+
+impl Network<2> for Mlp {
+    fn forward(&self, x: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
+        self.layers.iter().try_fold(x, |x, layer| layer.forward(x, pass))
+    }
+
+    fn kl(&self) -> Result<Tensor<1>> {
+        super::network::total_kl(self.layers.iter().map(|layer| layer.weights.kl()))
+    }
+
+    fn clipped(self) -> Self {
+        Self { layers: self.layers.into_iter().map(Linear::clipped).collect() }
     }
 }
 

@@ -70,6 +70,11 @@ impl Linear {
         }
     }
 
+    /// The same layer with every scale brought back under its cap.
+    pub fn clipped(self) -> Self {
+        Self { weights: self.weights.clipped(), ..self }
+    }
+
     /// x·μ + μ_b + √(x²σ² + σ_b² + 1e-12) ∘ ε
     fn local(&self, x: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
         let Weights { kernel, .. } = &self.weights;

@@ -3,5 +3,6 @@
 mod estimators;
 mod families;
 mod gradients;
+mod inference;
 mod priors;
 mod support;
