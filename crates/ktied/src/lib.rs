@@ -4,38 +4,45 @@
 //! deviations are the product U Vᵀ of two thin positive matrices of K columns, stored as logarithms: K(M + N)
 //! numbers instead of the M·N of mean field (Swiatkowski et al., ICML 2020).
 //!
-//! Today this crate has the [operations](ops), each with a fused CPU kernel and a portable path, the
-//! [optimiser](train), descriptions of the paper's [models](models) and the embedded [digits](data). One step of training,
-//! by hand:
+//! A layer is made of [posteriors](posterior) and their [priors](prior), a network of [layers](nn); a forward pass says
+//! how weights are drawn ([`nn::Pass`]), the [objective] what to minimise, and an optimiser of [`train`] does it:
 //!
 //! ```
-//! use burn::tensor::{Device, Distribution, Tensor};
-//! use ktied::{Activation, AdamStep, NoiseKey, Purpose, ops};
+//! use burn::optim::GradientsParams;
+//! use burn::tensor::{Device, Tensor};
+//! use ktied::data::digits::Digits;
+//! use ktied::evaluate::predict_classes;
+//! use ktied::models::{MlpSpec, Network, NetworkConfig, PosteriorSpec};
+//! use ktied::nn::{Estimator, Pass};
+//! use ktied::objective::Elbo;
+//! use ktied::train::AdamConfig;
+//! use ktied::ops;
 //!
-//! let device = Device::flex().autodiff();
-//! let x = Tensor::<2>::random([32, 8], Distribution::Default, &device);
-//! let labels = vec![1; 32];
+//! // 1,400 images of 8×8 pixels, embedded in the crate.
+//! let (train, _test) = Digits::embedded()?.split();
+//! let x = Tensor::<1>::from_floats(&train.inputs[..], &Device::flex()).reshape([1400, 64]);
+//! let labels: Vec<u32> = train.labels.iter().map(|&label| label.into()).collect();
 //!
-//! // An 8×3 layer under a 2-tied posterior: means, and the logarithms of U (8×2) and V (3×2), σ about 0.01.
-//! let loc = Tensor::<2>::zeros([8, 3], &device).require_grad();
-//! let log_u = (Tensor::<2>::zeros([8, 2], &device) - 2.65).require_grad();
-//! let log_v = (Tensor::<2>::zeros([3, 2], &device) - 2.65).require_grad();
+//! // A 64-32-10 network: 2-tied kernels, mean-field biases, prior N(0, 0.2²).
+//! let config = NetworkConfig::new(PosteriorSpec::new("k-tied:2".parse()?));
+//! let mut mlp = MlpSpec { sizes: vec![64, 32, 10] }.init(&config, &Device::flex().autodiff())?;
 //!
-//! // −ELBO per example: the likelihood under one draw of the weights, plus KL(q‖p)/N.
-//! let key = NoiseKey::new(42).child(Purpose::Weights).at(0, 0);
-//! let weights = ops::draw_k_tied(Some(loc.clone()), log_u.clone(), log_v.clone(), key)?;
-//! let logits = ops::dense(x, weights, None, Activation::Identity)?;
-//! let nll = ops::softmax_cross_entropy(logits, &labels)?.mean();
-//! let kl = ops::kl_k_tied(loc.clone(), log_u.clone(), log_v.clone(), None, 0.2)?;
-//! let grads = (nll + kl / 1000.0).backward();
+//! // −ELBO per example: the likelihood under one draw, plus KL(q‖p)/N. The noise of step s is a function of (42, s).
+//! let (elbo, mut adam) = (Elbo::new(1400)?, AdamConfig::new().init());
+//! for step in 0..60 {
+//!     let logits = mlp.forward(x.clone(), &Pass::sampled(42, step, Estimator::Local))?;
+//!     let loss = elbo.loss(ops::softmax_cross_entropy(logits, &labels)?.mean(), mlp.kl()?, 1.0);
+//!     let grads = GradientsParams::from_grads(loss.backward(), &mlp);
+//!     mlp = adam.step(1e-2, mlp, grads);
+//! }
 //!
-//! // One fused step of Adam on the means; `train::AdamConfig` does it for a whole burn module.
-//! let (loc, grad) = (loc.clone().inner(), loc.grad(&grads).expect("a gradient"));
-//! let step = AdamStep { lr: 1e-3, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-8, step: 1 };
-//! let (loc, _moments) = ops::adam_update(loc.clone(), [loc.zeros_like(), loc.zeros_like()], grad, step)?;
-//! assert_eq!(loc.dims(), [8, 3]);
-//! # Ok::<(), ktied::ShapeError>(())
+//! // The average prediction of 20 draws.
+//! let scores = predict_classes(&labels, 20, |draw| mlp.forward(x.clone(), &Pass::sampled(7, draw, Estimator::Reparam)))?;
+//! assert!(scores.accuracy > 0.8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Under it all lie the [operations](ops) on burn tensors, each with a fused CPU kernel and a portable path.
 
 pub mod data;
 pub mod error;
