@@ -48,7 +48,7 @@ pub fn conv2d(
     if fused::takes(&x) {
         return fused::apply([x.into_dispatch(), weight.into_dispatch(), fused::optional(bias)], op);
     }
-    let bias_shape = bias.as_ref().map_or(vec![0], |b| b.dims().to_vec());
+    let bias_shape = fused::optional_shape(bias.as_ref());
     op.output_shape([&x.dims(), &weight.dims(), &bias_shape])?;
     let shape = op.shape(&x.dims(), &weight.dims())?;
     Ok(portable::conv2d(x, weight, bias, shape, activation))

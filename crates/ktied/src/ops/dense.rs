@@ -25,7 +25,7 @@ pub fn dense(
     if fused::takes(&x) {
         return fused::apply([x.into_dispatch(), weight.into_dispatch(), fused::optional(bias)], op);
     }
-    let bias_shape = bias.as_ref().map_or(vec![0], |b| b.dims().to_vec());
+    let bias_shape = fused::optional_shape(bias.as_ref());
     op.output_shape([&x.dims(), &weight.dims(), &bias_shape])?;
     Ok(portable::dense(x, weight, bias, activation))
 }

@@ -19,13 +19,12 @@ pub fn draw_mean_field<const D: usize>(
     form: ScaleForm,
     key: NoiseKey,
 ) -> Result<Tensor<D>, ShapeError> {
-    let shape = raw_scale.dims();
-    check::same_if(DRAW_MEAN_FIELD, "loc", loc.as_ref().map(Tensor::dims).as_ref().map(|d| &d[..]), &shape)?;
-    if !fused::takes(&raw_scale) {
-        return Ok(portable::draw_mean_field(loc, raw_scale, form, key));
-    }
     let op = DrawMeanField { has_loc: loc.is_some(), form, key };
-    fused::apply([fused::optional(loc), raw_scale.into_dispatch()], op)
+    if fused::takes(&raw_scale) {
+        return fused::apply([fused::optional(loc), raw_scale.into_dispatch()], op);
+    }
+    op.output_shape([&fused::optional_shape(loc.as_ref()), &raw_scale.dims()])?;
+    Ok(portable::draw_mean_field(loc, raw_scale, form, key))
 }
 
 /// Draws from a k-tied Normal, Wᵢⱼ = μᵢⱼ + (Σₐ uᵢₐ vⱼₐ) εᵢⱼ, or without `loc` the perturbation alone.
@@ -41,17 +40,13 @@ pub fn draw_k_tied(
     log_v: Tensor<2>,
     key: NoiseKey,
 ) -> Result<Tensor<2>, ShapeError> {
-    let shape = check::factors(DRAW_K_TIED, &log_u.dims(), &log_v.dims())?;
-    check::same_if(DRAW_K_TIED, "loc", loc.as_ref().map(Tensor::dims).as_ref().map(|d| &d[..]), &shape)?;
-    if !fused::takes(&log_u) {
-        return Ok(portable::draw_k_tied(loc, log_u, log_v, key));
-    }
     let op = DrawKTied { has_loc: loc.is_some(), key };
-    fused::apply([fused::optional(loc), log_u.into_dispatch(), log_v.into_dispatch()], op)
+    if fused::takes(&log_u) {
+        return fused::apply([fused::optional(loc), log_u.into_dispatch(), log_v.into_dispatch()], op);
+    }
+    op.output_shape([&fused::optional_shape(loc.as_ref()), &log_u.dims(), &log_v.dims()])?;
+    Ok(portable::draw_k_tied(loc, log_u, log_v, key))
 }
-
-const DRAW_MEAN_FIELD: &str = "draw_mean_field";
-const DRAW_K_TIED: &str = "draw_k_tied";
 
 #[derive(Clone, Copy, Debug)]
 struct DrawMeanField {
@@ -64,7 +59,7 @@ impl FusedOp<2> for DrawMeanField {
     type Tape = ();
 
     fn output_shape(&self, [loc, raw]: [&[usize]; 2]) -> Result<Vec<usize>, ShapeError> {
-        check::same_if(DRAW_MEAN_FIELD, "loc", self.has_loc.then_some(loc), raw)?;
+        check::same_if("draw_mean_field", "loc", self.has_loc.then_some(loc), raw)?;
         Ok(raw.to_vec())
     }
 
@@ -105,8 +100,8 @@ impl FusedOp<3> for DrawKTied {
     type Tape = ();
 
     fn output_shape(&self, [loc, u, v]: [&[usize]; 3]) -> Result<Vec<usize>, ShapeError> {
-        let shape = check::factors(DRAW_K_TIED, u, v)?;
-        check::same_if(DRAW_K_TIED, "loc", self.has_loc.then_some(loc), &shape)?;
+        let shape = check::factors("draw_k_tied", u, v)?;
+        check::same_if("draw_k_tied", "loc", self.has_loc.then_some(loc), &shape)?;
         Ok(shape.to_vec())
     }
 

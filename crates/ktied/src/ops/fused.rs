@@ -122,6 +122,11 @@ pub fn optional<const D: usize>(operand: Option<Tensor<D>>) -> DispatchTensor {
     }
 }
 
+/// The shape that [`FusedOp::output_shape`] sees of an operand that may be missing.
+pub fn optional_shape<const D: usize>(operand: Option<&Tensor<D>>) -> Vec<usize> {
+    operand.map_or(vec![0], |operand| operand.dims().to_vec())
+}
+
 /// Checks the operands and runs `op` on them.
 ///
 /// # Errors

@@ -22,14 +22,12 @@ pub fn kl_mean_field<const D: usize>(
     prior_loc: Option<Tensor<D>>,
     prior_scale: f64,
 ) -> Result<Tensor<1>, ShapeError> {
-    let shape = loc.dims();
-    check::same(KL_MEAN_FIELD, "raw_scale", &raw_scale.dims(), &shape)?;
-    check::same_if(KL_MEAN_FIELD, "prior_loc", prior_loc.as_ref().map(Tensor::dims).as_ref().map(|d| &d[..]), &shape)?;
-    if !fused::takes(&loc) {
-        return Ok(portable::kl_mean_field(loc, raw_scale, form, prior_loc, prior_scale));
-    }
     let op = KlMeanField { form, prior: PriorKind { has_loc: prior_loc.is_some(), scale: prior_scale as f32 } };
-    fused::apply([loc.into_dispatch(), raw_scale.into_dispatch(), fused::optional(prior_loc)], op)
+    if fused::takes(&loc) {
+        return fused::apply([loc.into_dispatch(), raw_scale.into_dispatch(), fused::optional(prior_loc)], op);
+    }
+    op.output_shape([&loc.dims(), &raw_scale.dims(), &fused::optional_shape(prior_loc.as_ref())])?;
+    Ok(portable::kl_mean_field(loc, raw_scale, form, prior_loc, prior_scale))
 }
 
 /// KL of a k-tied Normal from N(μₚ, σₚ²), summed over all weights.
@@ -46,19 +44,14 @@ pub fn kl_k_tied(
     prior_loc: Option<Tensor<2>>,
     prior_scale: f64,
 ) -> Result<Tensor<1>, ShapeError> {
-    let shape = check::factors(KL_K_TIED, &log_u.dims(), &log_v.dims())?;
-    check::same(KL_K_TIED, "loc", &loc.dims(), &shape)?;
-    check::same_if(KL_K_TIED, "prior_loc", prior_loc.as_ref().map(Tensor::dims).as_ref().map(|d| &d[..]), &shape)?;
-    if !fused::takes(&loc) {
-        return Ok(portable::kl_k_tied(loc, log_u, log_v, prior_loc, prior_scale));
-    }
     let op = KlKTied { prior: PriorKind { has_loc: prior_loc.is_some(), scale: prior_scale as f32 } };
-    let operands = [loc.into_dispatch(), log_u.into_dispatch(), log_v.into_dispatch(), fused::optional(prior_loc)];
-    fused::apply(operands, op)
+    if fused::takes(&loc) {
+        let [loc, log_u, log_v] = [loc, log_u, log_v].map(Tensor::into_dispatch);
+        return fused::apply([loc, log_u, log_v, fused::optional(prior_loc)], op);
+    }
+    op.output_shape([&loc.dims(), &log_u.dims(), &log_v.dims(), &fused::optional_shape(prior_loc.as_ref())])?;
+    Ok(portable::kl_k_tied(loc, log_u, log_v, prior_loc, prior_scale))
 }
-
-const KL_MEAN_FIELD: &str = "kl_mean_field";
-const KL_K_TIED: &str = "kl_k_tied";
 
 #[derive(Clone, Copy, Debug)]
 struct PriorKind {
@@ -94,8 +87,8 @@ impl FusedOp<3> for KlMeanField {
     type Tape = [Vec<f32>; 2];
 
     fn output_shape(&self, [loc, raw, prior_loc]: [&[usize]; 3]) -> Result<Vec<usize>, ShapeError> {
-        check::same(KL_MEAN_FIELD, "raw_scale", raw, loc)?;
-        check::same_if(KL_MEAN_FIELD, "prior_loc", self.prior.has_loc.then_some(prior_loc), loc)?;
+        check::same("kl_mean_field", "raw_scale", raw, loc)?;
+        check::same_if("kl_mean_field", "prior_loc", self.prior.has_loc.then_some(prior_loc), loc)?;
         Ok(vec![1])
     }
 
@@ -132,9 +125,9 @@ impl FusedOp<4> for KlKTied {
     type Tape = [Vec<f32>; 3];
 
     fn output_shape(&self, [loc, u, v, prior_loc]: [&[usize]; 4]) -> Result<Vec<usize>, ShapeError> {
-        let shape = check::factors(KL_K_TIED, u, v)?;
-        check::same(KL_K_TIED, "loc", loc, &shape)?;
-        check::same_if(KL_K_TIED, "prior_loc", self.prior.has_loc.then_some(prior_loc), &shape)?;
+        let shape = check::factors("kl_k_tied", u, v)?;
+        check::same("kl_k_tied", "loc", loc, &shape)?;
+        check::same_if("kl_k_tied", "prior_loc", self.prior.has_loc.then_some(prior_loc), &shape)?;
         Ok(vec![1])
     }
 

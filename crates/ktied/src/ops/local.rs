@@ -32,7 +32,7 @@ pub fn local_k_tied(
         let [mean, x, log_u, log_v] = operands;
         return fused::apply([mean, x, log_u, log_v, fused::optional(bias_raw)], op);
     }
-    let bias_shape = bias_raw.as_ref().map_or(vec![0], |b| b.dims().to_vec());
+    let bias_shape = fused::optional_shape(bias_raw.as_ref());
     op.output_shape([&mean.dims(), &x.dims(), &log_u.dims(), &log_v.dims(), &bias_shape])?;
     let variance = portable::k_tied_variance(log_u, log_v);
     Ok(portable::add_local_noise(mean, x, variance, bias_raw, bias_form, key))
@@ -58,7 +58,7 @@ pub fn local_mean_field(
         let [mean, x, raw_scale] = [mean, x, raw_scale].map(Tensor::into_dispatch);
         return fused::apply([mean, x, raw_scale, fused::optional(bias_raw)], op);
     }
-    let bias_shape = bias_raw.as_ref().map_or(vec![0], |b| b.dims().to_vec());
+    let bias_shape = fused::optional_shape(bias_raw.as_ref());
     op.output_shape([&mean.dims(), &x.dims(), &raw_scale.dims(), &bias_shape])?;
     let variance = portable::scale(raw_scale, form).square();
     Ok(portable::add_local_noise(mean, x, variance, bias_raw, form, key))

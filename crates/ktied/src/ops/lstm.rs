@@ -72,7 +72,7 @@ impl Lstm {
             let [kernel, recurrent] = [kernel, recurrent].map(Tensor::into_dispatch);
             return fused::apply([x.into_dispatch(), kernel, recurrent, fused::optional(bias)], self);
         }
-        let bias_shape = bias.as_ref().map_or(vec![0], |b| b.dims().to_vec());
+        let bias_shape = fused::optional_shape(bias.as_ref());
         self.output_shape([&x.dims(), &kernel.dims(), &recurrent.dims(), &bias_shape])?;
         Ok(of_all(portable::lstm(x, kernel, recurrent, bias)))
     }
