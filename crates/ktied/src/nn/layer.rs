@@ -40,7 +40,12 @@ impl LayerConfig {
     /// First values of a kernel, `[M, N]`, and a bias.
     pub(super) fn init(&self, shape: [usize; 2], device: &Device) -> Result<Weights> {
         let init = WeightInit::he(shape[0], self.scale, self.key(0), device);
-        let kernel = Family::new(self.posterior, &self.name, shape, init)?;
+        self.around(Family::new(self.posterior, &self.name, shape, init)?, device)
+    }
+
+    /// A kernel of any family, with a bias of this configuration beside it.
+    pub(super) fn around<P: Posterior>(&self, kernel: P, device: &Device) -> Result<Weights<P>> {
+        let shape = kernel.loc().dims();
         let init = WeightInit { loc_scale: 0.0, scale: self.scale, key: self.key(1), device };
         let bias = self.bias.then(|| Family::new(self.posterior.of_vectors(), &self.name, [1, shape[1]], init));
         let (kernel_prior, bias_prior) = (self.prior.of_kernel(shape[0])?, self.prior.of_bias()?);
@@ -52,11 +57,11 @@ impl LayerConfig {
     }
 }
 
-/// A kernel and a bias with their posteriors and priors.
+/// A kernel and a bias with their posteriors and priors; the kernel's family may be the user's own.
 #[derive(Debug, Module)]
-pub struct Weights {
+pub struct Weights<P = Family> {
     /// Posterior of the kernel as a matrix, `[M, N]`.
-    pub kernel: Family,
+    pub kernel: P,
     /// Posterior of the bias, `[1, N]`.
     pub bias: Option<Family>,
     #[module(skip)]
@@ -69,7 +74,7 @@ pub struct Weights {
     id: u64,
 }
 
-impl Weights {
+impl<P: Posterior> Weights<P> {
     /// KL(q‖p) of kernel and bias, `[1]`, in nats.
     ///
     /// # Errors

@@ -2,14 +2,14 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-use ktied_kernels::Purpose;
 use ktied_kernels::activation::Activation;
+use ktied_kernels::{Purpose, ShapeError};
 
 use super::layer::{LayerConfig, Weights, activate};
 use super::pass::{Estimator, Pass};
 use crate::error::Result;
 use crate::ops;
-use crate::posterior::Posterior;
+use crate::posterior::{Family, Posterior};
 
 /// Configuration of a [`Linear`].
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +33,18 @@ impl LinearConfig {
         let weights = self.layer.init([self.inputs, self.outputs], device)?;
         Ok(Linear { weights, activation: self.activation })
     }
+
+    /// The layer around a kernel of any family, such as one of your own; `layer.posterior` then speaks of the bias only.
+    ///
+    /// # Errors
+    /// If the kernel is not `inputs`×`outputs`, or a scale is not a positive number.
+    pub fn init_with<P: Posterior>(&self, kernel: P, device: &Device) -> Result<Linear<P>> {
+        let (expected, found) = ([self.inputs, self.outputs].to_vec(), kernel.loc().dims().to_vec());
+        if found != expected {
+            return Err(ShapeError::Shape { kernel: "linear", operand: "kernel", expected, found }.into());
+        }
+        Ok(Linear { weights: self.layer.around(kernel, device)?, activation: self.activation })
+    }
 }
 
 /// y = act(x·W + b), where W and b have posteriors.
@@ -50,14 +62,14 @@ impl LinearConfig {
 /// # Ok::<(), ktied::Error>(())
 /// ```
 #[derive(Debug, Module)]
-pub struct Linear {
+pub struct Linear<P = Family> {
     /// W, `[M, N]`, and b.
-    pub weights: Weights,
+    pub weights: Weights<P>,
     #[module(skip)]
     activation: Activation,
 }
 
-impl Linear {
+impl<P: Posterior> Linear<P> {
     /// # Shapes
     /// - x: `[B, M]`; output: `[B, N]`
     ///
