@@ -1,10 +1,17 @@
 //! LeNet: two convolutions, each with a pooling, and two dense layers.
 
+use burn::module::Module;
+use burn::tensor::{Device, Tensor, activation};
+use ktied_kernels::activation::Activation;
 use serde::{Deserialize, Serialize};
 
 use super::layer::{LayerSpec, Layers, at_least, product};
+use super::network::{Network, NetworkConfig, total_kl};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
+use crate::nn::{Conv2d, Conv2dConfig, Linear, LinearConfig, Pass};
+use crate::ops::{self, Border, ConvWindow};
+use crate::posterior::PosteriorKind;
 
 /// How much the two 2×2 poolings shorten a side together.
 const POOLING: usize = 4;
@@ -42,7 +49,7 @@ impl LeNetSpec {
         self.check()?;
         let Self { side, channels, kernel, filters: [first, second], dense, classes } = *self;
         let kind = posterior.kind;
-        let conv = posterior.conv.unwrap_or(kind.of_vectors());
+        let conv = Self::conv_kind(posterior);
         let pooled = side / POOLING;
         let flat = product("dense_1.kernel", &[pooled, pooled, second])?;
 
@@ -54,6 +61,33 @@ impl LeNetSpec {
         Ok(layers.into_vec())
     }
 
+    fn conv_kind(posterior: &PosteriorSpec) -> PosteriorKind {
+        posterior.conv.unwrap_or(posterior.kind.of_vectors())
+    }
+
+    /// First values on a device.
+    ///
+    /// # Errors
+    /// As [`ModelSpec::layers`](super::ModelSpec::layers), or if a scale is not a positive number.
+    pub fn init(&self, config: &NetworkConfig, device: &Device) -> Result<LeNet> {
+        self.layers(&config.posterior)?;
+        let Self { side, channels, kernel, filters: [first, second], dense, classes } = *self;
+        let conv = |id: u64, channels, outputs| {
+            let layer = config.layer(format!("conv_{}", id + 1), id, Self::conv_kind(&config.posterior));
+            let window = ConvWindow { kernel: [kernel; 2], stride: [1, 1], border: Border::Same };
+            Conv2dConfig { channels, outputs, window, activation: Activation::Identity, layer }.init(device)
+        };
+        let linear = |id: u64, inputs, outputs, activation| {
+            let layer = config.layer(format!("dense_{}", id - 1), id, config.posterior.kind);
+            LinearConfig { inputs, outputs, activation, layer }.init(device)
+        };
+        let flat = (side / POOLING) * (side / POOLING) * second;
+        Ok(LeNet {
+            convs: vec![conv(0, channels, first)?, conv(1, first, second)?],
+            dense: vec![linear(2, flat, dense, Activation::Relu)?, linear(3, dense, classes, Activation::Identity)?],
+        })
+    }
+
     fn check(&self) -> Result<()> {
         at_least(POOLING, "model.side", self.side)?;
         at_least(1, "model.channels", self.channels)?;
@@ -61,6 +95,38 @@ impl LeNetSpec {
         self.filters.iter().try_for_each(|&size| at_least(1, "each of model.filters", size).map(drop))?;
         at_least(1, "model.dense", self.dense)?;
         at_least(1, "model.classes", self.classes).map(drop)
+    }
+}
+
+/// LeNet with a posterior over its weights; images have their channels last, `[B, H, W, C]`.
+///
+/// A local pass draws the convolutions by Flipout: they use each weight at many positions.
+#[derive(Debug, Module)]
+pub struct LeNet {
+    convs: Vec<Conv2d>,
+    dense: Vec<Linear>,
+}
+
+impl Network<4> for LeNet {
+    fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<2>> {
+        let shared = pass.where_weights_are_shared();
+        // The rectifier comes after the pooling, which it commutes with: a quarter of the elements.
+        let x = self.convs.iter().try_fold(x, |x, conv| -> Result<_> {
+            Ok(activation::relu(ops::max_pool2d(conv.forward(x, &shared)?, [2, 2], [2, 2])?))
+        })?;
+        let [batch, height, width, channels] = x.dims();
+        let x = x.reshape([batch, height * width * channels]);
+        self.dense.iter().try_fold(x, |x, layer| layer.forward(x, pass))
+    }
+
+    fn kl(&self) -> Result<Tensor<1>> {
+        let convs = self.convs.iter().map(|conv| conv.weights.kl());
+        total_kl(convs.chain(self.dense.iter().map(|layer| layer.weights.kl())))
+    }
+
+    fn clipped(self) -> Self {
+        let convs = self.convs.into_iter().map(Conv2d::clipped).collect();
+        Self { convs, dense: self.dense.into_iter().map(Linear::clipped).collect() }
     }
 }
 

@@ -10,7 +10,7 @@ mod resnet18;
 mod spec;
 
 pub use layer::{LayerSpec, Role, Totals};
-pub use lenet::LeNetSpec;
+pub use lenet::{LeNet, LeNetSpec};
 pub use lstm::LstmSpec;
 pub use mlp::{Mlp, MlpSpec};
 pub use network::{Network, NetworkConfig};

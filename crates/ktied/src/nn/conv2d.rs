@@ -51,6 +51,11 @@ pub struct Conv2d {
 }
 
 impl Conv2d {
+    /// The same layer with every scale brought back under its cap.
+    pub fn clipped(self) -> Self {
+        Self { weights: self.weights.clipped(), ..self }
+    }
+
     /// # Shapes
     /// - x: `[B, H, W, C]`; output: `[B, H', W', O]`
     ///

@@ -72,6 +72,17 @@ impl Pass {
     pub fn sampled(seed: u64, step: u64, estimator: Estimator) -> Self {
         Self::Sampled { estimator, root: NoiseKey::new(seed), step }
     }
+
+    /// What `local` on a whole network means for a layer that uses its weights at several positions: Flipout. Every
+    /// other pass is itself.
+    pub fn where_weights_are_shared(self) -> Self {
+        match self {
+            Self::Sampled { estimator: Estimator::Local, root, step } => {
+                Self::Sampled { estimator: Estimator::Flipout, root, step }
+            }
+            other => other,
+        }
+    }
 }
 
 /// The streams of one layer in one pass.

@@ -4,5 +4,6 @@ mod estimators;
 mod families;
 mod gradients;
 mod inference;
+mod networks;
 mod priors;
 mod support;
