@@ -5,7 +5,7 @@
 use ktied_kernels::signs::{self, SignShape};
 use ktied_kernels::{NoiseKey, Purpose, noise};
 
-use crate::reference::{assert_same_bits_on_any_level, random};
+use crate::reference::{assert_same_bits_on_any_level, assert_same_bits_on_any_threads, random};
 
 const N: usize = 1 << 20;
 /// P(|Z| > 4.9) < 1e-6 for a standard normal Z.
@@ -156,6 +156,8 @@ fn signs_undo_themselves_and_add_what_they_apply() {
     let expected: Vec<f32> = once.iter().map(|s| 1.0 + s).collect();
     assert_eq!(sum, expected);
     assert_same_bits_on_any_level("signs", || sign_matrix(shape, key));
+    let large = SignShape { batch: 500, positions: 3, channels: 77 };
+    assert_same_bits_on_any_threads("signs", || sign_matrix(large, key));
 }
 
 #[test]
