@@ -10,7 +10,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use ktied::models::{Mlp, MlpSpec, Network, NetworkConfig, PosteriorSpec};
 use ktied::nn::{Estimator, Pass};
-use ktied::objective::Elbo;
+use ktied::objective::{Elbo, Gaussian};
 use ktied::prior::PriorRule;
 use ktied::train::AdamConfig;
 use ktied::{Error, NoiseKey, Purpose, noise};
@@ -35,9 +35,10 @@ fn fit(x: &Tensor<2>, y: &Tensor<2>, num_train: usize) -> Result<Mlp, Error> {
     let config = NetworkConfig { prior, ..NetworkConfig::new(PosteriorSpec::new("mean-field".parse()?)) };
     let mut mlp = MlpSpec { sizes: vec![1, 50, 1] }.init(&config, &Device::flex().autodiff())?;
     let (elbo, mut adam) = (Elbo::new(num_train)?, AdamConfig::new().init());
+    let likelihood = Gaussian::fixed(1, NOISE, &Device::flex())?;
     for step in 0..5000 {
         let mean = mlp.forward(x.clone(), &Pass::sampled(42, step, Estimator::Local))?;
-        let nll = (mean - y.clone()).square().mean() / (2.0 * NOISE * NOISE);
+        let nll = likelihood.nll(mean, y.clone())?.mean();
         let grads = GradientsParams::from_grads(elbo.loss(nll, mlp.kl()?, 1.0).backward(), &mlp);
         mlp = adam.step(1e-2 / (1.0 + step as f64 / 1000.0), mlp, grads);
     }
