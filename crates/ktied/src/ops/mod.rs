@@ -5,7 +5,9 @@
 //! [`portable`] path, made of burn's own operations, which is also what the tests hold the kernels against. The
 //! noise is the same on both, to the rounding of the device.
 //!
-//! Shapes are checked before anything runs; an operation never panics on operands that do not fit.
+//! Shapes are checked before anything runs: operands whose shapes do not fit are an error that names them, never a panic.
+//! All operands of one operation must share a device and a precision, as those of burn's own operations must; burn
+//! panics where they do not.
 
 mod check;
 mod conv;
