@@ -65,13 +65,13 @@ impl FusedOp<3> for Dense {
         mut d_out: OutputGrad<'_>,
         wanted: [bool; 3],
     ) -> Result<[Grad; 3], ShapeError> {
-        let [x, weight, bias] = saved.operands;
-        let mut grads = [(x, wanted[0]), (weight, wanted[1]), (bias, wanted[2] && self.has_bias)]
-            .map(|(operand, wanted)| wanted.then(|| vec![0.0; operand.data.len()]));
+        let [x, weight, _] = saved.operands;
+        let [x_wanted, weight_wanted, bias_wanted] = wanted;
+        let mut grads = fused::grad_buffers(saved.operands, [x_wanted, weight_wanted, bias_wanted && self.has_bias]);
         let [d_x, d_weight, d_bias] = grads.each_mut().map(Option::as_deref_mut);
         let kernel_grads = DenseGrads { x: d_x, weight: d_weight, bias: d_bias };
         let tape = DenseTape { x: x.data, weight: weight.data, y: saved.output };
         dense::backward(kernel_grads, d_out.values_mut(), tape, shape_of(x, weight), self.activation)?;
-        Ok(grads.map(|grad| grad.map_or(Grad::None, Grad::Values)))
+        Ok(fused::into_grads(grads))
     }
 }

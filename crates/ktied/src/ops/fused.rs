@@ -41,6 +41,16 @@ pub enum Grad {
     Values(Vec<f32>),
 }
 
+/// Zeros for the gradients of the operands that are wanted.
+pub fn grad_buffers<const N: usize>(operands: [View<'_>; N], wanted: [bool; N]) -> [Option<Vec<f32>>; N] {
+    std::array::from_fn(|i| wanted[i].then(|| vec![0.0; operands[i].data.len()]))
+}
+
+/// The buffers as gradients.
+pub fn into_grads<const N: usize>(buffers: [Option<Vec<f32>>; N]) -> [Grad; N] {
+    buffers.map(|buffer| buffer.map_or(Grad::None, Grad::Values))
+}
+
 /// An operation on `N` tensors with one output, whose passes run on slices.
 ///
 /// An operand that an operation may lack is passed as an empty tensor ([`optional`]); the operation knows.

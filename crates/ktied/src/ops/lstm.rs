@@ -123,8 +123,9 @@ impl FusedOp<4> for Lstm {
         wanted: [bool; 4],
     ) -> Result<[Grad; 4], ShapeError> {
         let [x, k, r, b] = saved.operands;
-        let wanted = [(x, wanted[0]), (k, wanted[1]), (r, wanted[2]), (b, wanted[3] && self.has_bias)];
-        let mut grads = wanted.map(|(operand, wanted)| wanted.then(|| vec![0.0; operand.data.len()]));
+        let [x_wanted, k_wanted, r_wanted, b_wanted] = wanted;
+        let wanted = [x_wanted, k_wanted, r_wanted, b_wanted && self.has_bias];
+        let mut grads = fused::grad_buffers(saved.operands, wanted);
         let [d_x, d_kernel, d_recurrent, d_bias] = grads.each_mut().map(Option::as_deref_mut);
         let Kept { hidden, cells, gates } = &saved.tape;
         let hidden = if self.last_only { hidden } else { saved.output };
@@ -136,6 +137,6 @@ impl FusedOp<4> for Lstm {
         let tape = LstmTape { hidden, cells, gates };
         let shape = shape_of(x.shape, r.shape)?;
         lstm::backward(kernel_grads, d_hidden, x.data, tape, self.weights([k, r, b]), shape)?;
-        Ok(grads.map(|grad| grad.map_or(Grad::None, Grad::Values)))
+        Ok(fused::into_grads(grads))
     }
 }

@@ -82,10 +82,9 @@ fn channels(x: &[usize], gamma: &[usize], beta: &[usize]) -> Result<usize, Shape
     Ok(channels)
 }
 
-/// Gradients for x, γ and β, in that order.
-fn gradients(operands: [View<'_>; 3], wanted: [bool; 3]) -> [Option<Vec<f32>>; 3] {
-    let wanted = [(operands[0], wanted[0]), (operands[1], wanted[1]), (operands[2], wanted[2])];
-    wanted.map(|(operand, wanted)| wanted.then(|| vec![0.0; operand.data.len()]))
+/// γ, β and what else both kinds share.
+fn kernel_norm<'a>(gamma: View<'a>, beta: View<'a>, epsilon: f32, activation: Activation) -> BatchNorm<'a> {
+    BatchNorm { gamma: gamma.data, beta: beta.data, epsilon, activation }
 }
 
 #[derive(Clone, Debug)]
@@ -107,7 +106,7 @@ impl FusedOp<3> for Norm {
     }
 
     fn forward(&self, [x, gamma, beta]: [View<'_>; 3], _: bool) -> Result<(Vec<f32>, BatchMoments), ShapeError> {
-        let norm = self.norm(gamma, beta);
+        let norm = kernel_norm(gamma, beta, self.epsilon, self.activation);
         let mut y = vec![0.0; x.data.len()];
         let [mut mean, mut var] = [vec![0.0; gamma.data.len()], vec![0.0; gamma.data.len()]];
         batch_norm::forward_train(&mut y, MomentsMut { mean: &mut mean, var: &mut var }, x.data, norm)?;
@@ -123,18 +122,18 @@ impl FusedOp<3> for Norm {
         wanted: [bool; 3],
     ) -> Result<[Grad; 3], ShapeError> {
         let [x, gamma, beta] = saved.operands;
-        let mut grads = gradients(saved.operands, wanted);
+        let mut grads = fused::grad_buffers(saved.operands, wanted);
         let [d_x, d_gamma, d_beta] = grads.each_mut().map(Option::as_deref_mut);
         let moments = Moments { mean: &saved.tape.mean, var: &saved.tape.var };
         let kernel_grads = BatchNormGrads { x: d_x, gamma: d_gamma, beta: d_beta };
-        batch_norm::backward_train(kernel_grads, d_out.values(), x.data, self.norm(gamma, beta), moments)?;
-        Ok(grads.map(|grad| grad.map_or(Grad::None, Grad::Values)))
-    }
-}
-
-impl Norm {
-    fn norm<'a>(&self, gamma: View<'a>, beta: View<'a>) -> BatchNorm<'a> {
-        BatchNorm { gamma: gamma.data, beta: beta.data, epsilon: self.epsilon, activation: self.activation }
+        batch_norm::backward_train(
+            kernel_grads,
+            d_out.values(),
+            x.data,
+            kernel_norm(gamma, beta, self.epsilon, self.activation),
+            moments,
+        )?;
+        Ok(fused::into_grads(grads))
     }
 }
 
@@ -146,10 +145,6 @@ struct FrozenNorm {
 }
 
 impl FrozenNorm {
-    fn norm<'a>(&self, gamma: View<'a>, beta: View<'a>) -> BatchNorm<'a> {
-        BatchNorm { gamma: gamma.data, beta: beta.data, epsilon: self.epsilon, activation: self.activation }
-    }
-
     fn moments(&self) -> Moments<'_> {
         Moments { mean: &self.moments.mean, var: &self.moments.var }
     }
@@ -167,7 +162,12 @@ impl FusedOp<3> for FrozenNorm {
 
     fn forward(&self, [x, gamma, beta]: [View<'_>; 3], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
         let mut y = vec![0.0; x.data.len()];
-        batch_norm::forward_frozen(&mut y, x.data, self.norm(gamma, beta), self.moments())?;
+        batch_norm::forward_frozen(
+            &mut y,
+            x.data,
+            kernel_norm(gamma, beta, self.epsilon, self.activation),
+            self.moments(),
+        )?;
         Ok((y, ()))
     }
 
@@ -178,10 +178,16 @@ impl FusedOp<3> for FrozenNorm {
         wanted: [bool; 3],
     ) -> Result<[Grad; 3], ShapeError> {
         let [x, gamma, beta] = saved.operands;
-        let mut grads = gradients(saved.operands, wanted);
+        let mut grads = fused::grad_buffers(saved.operands, wanted);
         let [d_x, d_gamma, d_beta] = grads.each_mut().map(Option::as_deref_mut);
         let kernel_grads = BatchNormGrads { x: d_x, gamma: d_gamma, beta: d_beta };
-        batch_norm::backward_frozen(kernel_grads, d_out.values(), x.data, self.norm(gamma, beta), self.moments())?;
-        Ok(grads.map(|grad| grad.map_or(Grad::None, Grad::Values)))
+        batch_norm::backward_frozen(
+            kernel_grads,
+            d_out.values(),
+            x.data,
+            kernel_norm(gamma, beta, self.epsilon, self.activation),
+            self.moments(),
+        )?;
+        Ok(fused::into_grads(grads))
     }
 }
