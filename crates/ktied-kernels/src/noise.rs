@@ -37,6 +37,8 @@ pub enum Purpose {
     Bootstrap = 9,
     /// Data made up for tests and measurements.
     Synthetic = 10,
+    /// Draws after the first of one training step.
+    Draws = 11,
 }
 
 /// Names one stream of noise: 2⁶⁴ numbers, independent of those of every other key.

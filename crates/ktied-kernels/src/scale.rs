@@ -1,5 +1,8 @@
 //! How stored numbers become standard deviations: elementwise for mean field, as a product of factors for k-tied.
 
+use std::fmt;
+use std::str::FromStr;
+
 use crate::error::{Check, Result};
 use crate::par::{LANES, sum_lanes};
 use crate::rows::transposed;
@@ -41,6 +44,27 @@ impl ScaleForm {
         match self {
             Self::Log => raw,
             Self::Softplus => vmath::ln(scale),
+        }
+    }
+}
+
+impl fmt::Display for ScaleForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Log => "log",
+            Self::Softplus => "softplus",
+        })
+    }
+}
+
+impl FromStr for ScaleForm {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "log" => Ok(Self::Log),
+            "softplus" => Ok(Self::Softplus),
+            _ => Err(format!("a scale is stored as log or softplus, got `{text}`")),
         }
     }
 }

@@ -80,6 +80,22 @@ pub enum Error {
         /// The number.
         found: f64,
     },
+    /// A number that must be between 0 and 1.
+    #[error("{what} must be between 0 and 1, got {found}")]
+    NotAFraction {
+        /// What the number is.
+        what: String,
+        /// The number.
+        found: f64,
+    },
+    /// A word that an embedding does not have.
+    #[error("the embedding has words 0 to {}, got {found}", words.saturating_sub(1))]
+    UnknownWord {
+        /// What was asked for.
+        found: i64,
+        /// How many there are.
+        words: usize,
+    },
     /// Local reparameterisation of a layer whose weights and bias store their scales differently.
     #[error("a layer under local reparameterisation must store the scales of weights and bias in the same form")]
     MixedForms,

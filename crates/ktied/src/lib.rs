@@ -37,7 +37,7 @@
 //! }
 //!
 //! // The average prediction of 20 draws.
-//! let scores = predict_classes(&labels, 20, |draw| mlp.forward(x.clone(), &Pass::sampled(7, draw, Estimator::Reparam)))?;
+//! let scores = predict_classes(&labels, 20, |draw| mlp.forward(x.clone(), &Pass::prediction(7, draw)))?;
 //! assert!(scores.accuracy > 0.8);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -54,6 +54,7 @@ pub mod objective;
 pub mod ops;
 pub mod posterior;
 pub mod prior;
+mod text;
 pub mod train;
 
 pub use error::{Error, Result};

@@ -131,12 +131,12 @@ fn lstm_cases() -> Vec<Case> {
     vec![
         Case::new("lstm 80x128x128->128", Work::Flops(flops), move || {
             let tape = LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates };
-            lstm::forward(tape, &x, LstmWeights { kernel: &kernel, recurrent: &recurrent, bias: None }, shape)
+            lstm::forward(tape, &x, LstmWeights { kernel: &kernel, recurrent: &recurrent, bias: None, flip: None }, shape)
         }),
         Case::new("lstm backward 80x128x128->128", Work::Flops(2.0 * flops), move || {
             let (x, kernel, recurrent) = (Some(&mut dx[..]), Some(&mut dkernel[..]), Some(&mut drecurrent[..]));
-            let grads = LstmGrads { gates: &mut dgates, x, kernel, recurrent, bias: None };
-            let weights = LstmWeights { kernel: &kernel_b, recurrent: &recurrent_b, bias: None };
+            let grads = LstmGrads { gates: &mut dgates, x, kernel, recurrent, bias: None, flip: Default::default() };
+            let weights = LstmWeights { kernel: &kernel_b, recurrent: &recurrent_b, bias: None, flip: None };
             let tape = LstmTape { hidden: &hidden_b, cells: &cells_b, gates: &gates_b };
             lstm::backward(grads, HiddenGradient::Last(&dh), &x_b, tape, weights, shape)
         }),

@@ -107,10 +107,8 @@ fn network(
     let model = fit(model, train, &elbo, demo, bar)?;
     let (x, labels) = batch(test, &(0..test.labels.len()).collect::<Vec<_>>());
     let num_draws = if kind == PosteriorKind::Point { 1 } else { NUM_DRAWS };
-    let root = NoiseKey::new(demo.seed).child(Purpose::Evaluate);
-    let scores = predict_classes(&labels, num_draws, |step| {
-        model.forward(x.clone(), &Pass::Sampled { estimator: Estimator::Reparam, root, step })
-    })?;
+    let scores =
+        predict_classes(&labels, num_draws, |draw| model.forward(x.clone(), &Pass::prediction(demo.seed, draw)))?;
     let kl = model.kl()?.into_data().iter::<f64>().next().unwrap_or(f64::NAN);
     let terms = elbo.terms(scores.nll_of_draws, kl);
     Ok(Row {

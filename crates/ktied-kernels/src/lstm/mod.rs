@@ -4,15 +4,18 @@
 //! the gates, is done for a block of examples through all steps by one task, so threads never wait for each other
 //! within a sequence. Hochreiter, Schmidhuber, *Long short-term memory*, 1997; gates i, f, g, o as in Keras.
 
+mod block;
+mod flip;
 mod step;
 
 use rayon::prelude::*;
 
+pub use self::flip::{LstmFlip, LstmFlipGrads};
+
+use self::block::{BackwardBlock, ForwardBlock, Plan};
 use crate::error::{Check, Result};
 use crate::gemm::{Mat, Threads, Update, product};
-use crate::lstm::step::{step_rows, step_rows_backward};
-use crate::rows::{column_sums, transpose};
-use crate::scratch::with_scratch;
+use crate::rows::{column_sums, transposed};
 
 /// Sizes of a sequence and its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,8 @@ pub struct LstmWeights<'a> {
     pub recurrent: &'a [f32],
     /// `[4H]`; a forget bias of 1 is part of it.
     pub bias: Option<&'a [f32]>,
+    /// What Flipout adds.
+    pub flip: Option<LstmFlip<'a>>,
 }
 
 /// What [`forward`] writes.
@@ -82,40 +87,12 @@ pub struct LstmGrads<'a> {
     pub recurrent: Option<&'a mut [f32]>,
     /// Gradient of the bias, `[4H]`.
     pub bias: Option<&'a mut [f32]>,
-}
-
-/// Lengths that follow from a checked shape.
-#[derive(Clone, Copy)]
-struct Plan {
-    shape: LstmShape,
-    /// T·B
-    steps: usize,
-    /// 4H
-    width: usize,
-    /// Examples that one task takes.
-    block: usize,
-}
-
-/// Examples that one task takes: few enough for many tasks, enough to make a recurrent product worth its weights.
-const MIN_BLOCK: usize = 8;
-const MAX_BLOCK: usize = 64;
-const NUM_BLOCKS: usize = 8;
-
-impl LstmShape {
-    fn plan(&self, check: Check, x: &[f32], weights: &LstmWeights<'_>) -> Result<Plan> {
-        let Self { time, batch, inputs, hidden } = *self;
-        let (steps, width) = (check.product(&[time, batch])?, check.product(&[4, hidden])?);
-        check.len("x", x, check.product(&[steps, inputs])?)?;
-        check.len("kernel", weights.kernel, check.product(&[inputs, width])?)?;
-        check.len("recurrent", weights.recurrent, check.product(&[hidden, width])?)?;
-        weights.bias.map_or(Ok(()), |bias| check.len("bias", bias, width))?;
-        let block = batch.div_ceil(NUM_BLOCKS).clamp(MIN_BLOCK, MAX_BLOCK);
-        Ok(Plan { shape: *self, steps, width, block })
-    }
+    /// Gradients of the perturbations; nothing without [`LstmWeights::flip`].
+    pub flip: LstmFlipGrads<'a>,
 }
 
 /// For every step: z = x·kernel + h₋₁·recurrent + bias, i, f, o = σ(z), g = tanh(z), c = f·c₋₁ + i·g, h = o·tanh(c),
-/// from h = c = 0.
+/// from h = c = 0; [`LstmFlip`] says what Flipout adds to z.
 ///
 /// # Shapes
 /// - x: `[T, B, M]`, time first; the others as in [`LstmTapeMut`] and [`LstmWeights`]
@@ -126,7 +103,8 @@ impl LstmShape {
 /// ```
 /// use ktied_kernels::lstm::{LstmShape, LstmTapeMut, LstmWeights, forward};
 /// let shape = LstmShape { time: 1, batch: 1, inputs: 1, hidden: 1 };
-/// let weights = LstmWeights { kernel: &[0.0; 4], recurrent: &[0.0; 4], bias: Some(&[0.0, 1.0, 0.5, 0.0]) };
+/// let bias = [0.0, 1.0, 0.5, 0.0];
+/// let weights = LstmWeights { kernel: &[0.0; 4], recurrent: &[0.0; 4], bias: Some(&bias), flip: None };
 /// let (mut hidden, mut cells, mut gates) = ([0.0], [0.0], [0.0; 4]);
 /// forward(LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates }, &[1.0], weights, shape)?;
 /// assert!((cells[0] - 0.5 * 0.5f32.tanh()).abs() < 1e-6);
@@ -134,7 +112,7 @@ impl LstmShape {
 /// ```
 pub fn forward(tape: LstmTapeMut<'_>, x: &[f32], weights: LstmWeights<'_>, shape: LstmShape) -> Result<()> {
     let check = Check("lstm");
-    let plan = shape.plan(check, x, &weights)?;
+    let plan = Plan::new(check, shape, x, &weights)?;
     let LstmTapeMut { hidden, cells, gates } = tape;
     check.len("hidden", hidden, check.product(&[plan.steps, shape.hidden])?)?;
     check.len("cells", cells, hidden.len())?;
@@ -144,54 +122,19 @@ pub fn forward(tape: LstmTapeMut<'_>, x: &[f32], weights: LstmWeights<'_>, shape
     }
     let kernel = Mat::new(weights.kernel, shape.inputs, plan.width)?;
     product(gates, Mat::new(x, plan.steps, shape.inputs)?, kernel, Update::Overwrite, Threads::All)?;
+    let mut deviations = weights.flip.map_or(Ok(Vec::new()), |flip| flip.of_inputs(x, &plan))?;
 
     let recurrent = Mat::new(weights.recurrent, shape.hidden, plan.width)?;
     let zeros = vec![0.0; plan.width];
     let bias = weights.bias.unwrap_or(&zeros);
-    let gates = plan.split(gates, plan.width);
+    let (gates, deviations) = (plan.split(gates, plan.width), plan.split(&mut deviations, plan.width));
     let (cells, hidden) = (plan.split(cells, shape.hidden), plan.split(hidden, shape.hidden));
-    let blocks = gates.into_par_iter().zip(cells).zip(hidden);
-    blocks.try_for_each(|((gates, cells), hidden)| forward_block(gates, cells, hidden, recurrent, bias))
-}
-
-impl Plan {
-    /// Cuts `[T, B, columns]` into blocks of examples: for each block its part of every step.
-    fn split<'a>(&self, data: &'a mut [f32], columns: usize) -> Vec<Vec<&'a mut [f32]>> {
-        let LstmShape { time, batch, .. } = self.shape;
-        let mut blocks: Vec<Vec<_>> = Vec::new();
-        blocks.resize_with(batch.div_ceil(self.block), || Vec::with_capacity(time));
-        for step in data.chunks_exact_mut(batch * columns) {
-            for (block, part) in blocks.iter_mut().zip(step.chunks_mut(self.block * columns)) {
-                block.push(part);
-            }
-        }
-        blocks
-    }
-}
-
-/// All steps of a block of examples. `gates` hold the input's share of z on entry.
-fn forward_block(
-    gates: Vec<&mut [f32]>,
-    cells: Vec<&mut [f32]>,
-    hidden: Vec<&mut [f32]>,
-    recurrent: Mat<'_>,
-    bias: &[f32],
-) -> Result<()> {
-    let num_hidden = bias.len() / 4;
-    let mut before: Option<(&[f32], &[f32])> = None;
-    for ((gates, cells), hidden) in gates.into_iter().zip(cells).zip(hidden) {
-        if let Some((_, hidden_before)) = before {
-            let hidden_before = Mat::new(hidden_before, hidden.len() / num_hidden, num_hidden)?;
-            product(gates, hidden_before, recurrent, Update::Accumulate, Threads::One)?;
-        }
-        match before {
-            Some((cells_before, _)) => cells.copy_from_slice(cells_before),
-            None => cells.fill(0.0),
-        }
-        step_rows(gates, cells, hidden, bias);
-        before = Some((cells, hidden));
-    }
-    Ok(())
+    let states = cells.into_par_iter().zip(hidden);
+    let blocks = gates.into_par_iter().zip(deviations).zip(states).enumerate();
+    blocks.try_for_each(|(index, ((gates, deviations), (cells, hidden)))| {
+        let flip = weights.flip.map(|flip| flip.of_block(index * plan.block, &plan));
+        ForwardBlock { gates, deviations, cells, hidden }.run(recurrent, bias, flip)
+    })
 }
 
 /// Gradients of [`forward`], from those of the hidden states.
@@ -214,12 +157,29 @@ pub fn backward(
     shape: LstmShape,
 ) -> Result<()> {
     let check = Check("lstm backward");
-    let plan = shape.plan(check, x, &weights)?;
+    let plan = Plan::new(check, shape, x, &weights)?;
     check_grads(check, &grads, dhidden, x, tape, &weights, &plan)?;
-    if !grads.gates.is_empty() {
-        gates_backward(&mut *grads.gates, dhidden, tape, &weights, &plan)?;
+    let LstmGrads { gates, x: mut d_x, kernel, recurrent, bias, flip: flip_grads } = grads;
+    // r∘dz of all steps, what Flipout's products are made of.
+    let mut signed = vec![0.0; weights.flip.map_or(0, |_| gates.len())];
+    if !gates.is_empty() {
+        gates_backward(gates, &mut signed, dhidden, tape, &weights, &plan)?;
     }
-    products_of_gates(grads, x, tape.hidden, weights.kernel, &plan)
+    let dgates = Mat::new(gates, plan.steps, plan.width)?;
+    if let Some(d_x) = &mut d_x {
+        let kernel_t = Mat::new(weights.kernel, shape.inputs, plan.width)?.t();
+        product(d_x, dgates, kernel_t, Update::Overwrite, Threads::All)?;
+    }
+    if let Some(d_kernel) = kernel {
+        product(d_kernel, Mat::new(x, plan.steps, shape.inputs)?.t(), dgates, Update::Overwrite, Threads::All)?;
+    }
+    if let Some(d_recurrent) = recurrent {
+        plan.recurrent_product(d_recurrent, tape.hidden, gates)?;
+    }
+    if let Some(d_bias) = bias {
+        column_sums(d_bias, gates);
+    }
+    weights.flip.map_or(Ok(()), |flip| flip.products(flip_grads, d_x, x, tape.hidden, &signed, &plan))
 }
 
 fn check_grads(
@@ -248,35 +208,16 @@ fn check_grads(
     check_optional("dx", &grads.x, x.len())?;
     check_optional("dkernel", &grads.kernel, weights.kernel.len())?;
     check_optional("drecurrent", &grads.recurrent, weights.recurrent.len())?;
-    check_optional("dbias", &grads.bias, plan.width)
+    check_optional("dbias", &grads.bias, plan.width)?;
+    let (kernel, recurrent) = weights.flip.map_or((0, 0), |flip| (flip.kernel.len(), flip.recurrent.len()));
+    check_optional("dflip.kernel", &grads.flip.kernel, kernel)?;
+    check_optional("dflip.recurrent", &grads.flip.recurrent, recurrent)
 }
 
-/// The gradients that are one product each, over all steps, with that of the gates.
-fn products_of_gates(grads: LstmGrads<'_>, x: &[f32], hidden: &[f32], kernel: &[f32], plan: &Plan) -> Result<()> {
-    let LstmShape { batch, inputs, hidden: num_hidden, .. } = plan.shape;
-    let dgates = Mat::new(grads.gates, plan.steps, plan.width)?;
-    if let Some(dx) = grads.x {
-        product(dx, dgates, Mat::new(kernel, inputs, plan.width)?.t(), Update::Overwrite, Threads::All)?;
-    }
-    if let Some(dkernel) = grads.kernel {
-        product(dkernel, Mat::new(x, plan.steps, inputs)?.t(), dgates, Update::Overwrite, Threads::All)?;
-    }
-    if let Some(drecurrent) = grads.recurrent {
-        // Step t saw the hidden state of step t − 1, and the first step zeros.
-        let later = plan.steps - batch.min(plan.steps);
-        let hidden = Mat::new(&hidden[..later * num_hidden], later, num_hidden)?;
-        let dgates = Mat::new(&grads.gates[(plan.steps - later) * plan.width..], later, plan.width)?;
-        product(drecurrent, hidden.t(), dgates, Update::Overwrite, Threads::All)?;
-    }
-    if let Some(dbias) = grads.bias {
-        column_sums(dbias, grads.gates);
-    }
-    Ok(())
-}
-
-/// dgates of all steps, a block of examples a task.
+/// dgates of all steps, and r∘dgates where Flipout wants it, a block of examples a task.
 fn gates_backward(
     dgates: &mut [f32],
+    signed: &mut [f32],
     dhidden: HiddenGradient<'_>,
     tape: LstmTape<'_>,
     weights: &LstmWeights<'_>,
@@ -284,50 +225,13 @@ fn gates_backward(
 ) -> Result<()> {
     let num_hidden = plan.shape.hidden;
     // Transposed once: as it lies, every step's product would have to transpose it again.
-    let mut recurrent_t = vec![0.0; weights.recurrent.len()];
-    transpose(&mut recurrent_t, weights.recurrent, num_hidden, plan.width);
+    let recurrent_t = transposed(weights.recurrent, num_hidden, plan.width);
     let recurrent_t = Mat::new(&recurrent_t, plan.width, num_hidden)?;
-    let blocks = plan.split(dgates, plan.width);
-    blocks
-        .into_par_iter()
-        .enumerate()
-        .try_for_each(|(index, dgates)| backward_block(dgates, index * plan.block, dhidden, tape, recurrent_t, plan))
-}
-
-/// dgates of the examples from `first` on, through all steps from the last to the first.
-fn backward_block(
-    dgates: Vec<&mut [f32]>,
-    first: usize,
-    dhidden: HiddenGradient<'_>,
-    tape: LstmTape<'_>,
-    recurrent_t: Mat<'_>,
-    plan: &Plan,
-) -> Result<()> {
-    let LstmShape { time, batch, hidden: num_hidden, .. } = plan.shape;
-    let num_rows = plan.block.min(batch - first);
-    let len = num_rows * num_hidden;
-    // This block's part of step t in an array of `columns` an example.
-    let part = |t: usize, columns: usize| (t * batch + first) * columns..(t * batch + first + num_rows) * columns;
-    let zeros = vec![0.0; len];
-    with_scratch(2 * len, |carry| {
-        carry.fill(0.0);
-        let (dh, dc) = carry.split_at_mut(len);
-        for (t, dgates) in dgates.into_iter().enumerate().rev() {
-            match dhidden {
-                HiddenGradient::All(all) => add(dh, &all[part(t, num_hidden)]),
-                HiddenGradient::Last(last) if t + 1 == time => add(dh, &last[part(0, num_hidden)]),
-                HiddenGradient::Last(_) => {}
-            }
-            let cells_before = if t == 0 { &zeros } else { &tape.cells[part(t - 1, num_hidden)] };
-            let (gates, cells) = (&tape.gates[part(t, plan.width)], &tape.cells[part(t, num_hidden)]);
-            step_rows_backward(dgates, dc, dh, gates, cells, cells_before, num_hidden);
-            let dgates = Mat::new(dgates, num_rows, plan.width)?;
-            product(dh, dgates, recurrent_t, Update::Overwrite, Threads::One)?;
-        }
-        Ok(())
+    let flip_t = weights.flip.map_or(Vec::new(), |flip| transposed(flip.recurrent, num_hidden, plan.width));
+    let blocks = plan.split(dgates, plan.width).into_par_iter().zip(plan.split(signed, plan.width));
+    blocks.enumerate().try_for_each(|(index, (dgates, signed))| {
+        let first = index * plan.block;
+        let flip = weights.flip.map(|flip| LstmFlip { recurrent: &flip_t, ..flip }.of_block(first, plan));
+        BackwardBlock { dgates, signed, first }.run(dhidden, tape, recurrent_t, flip, plan)
     })
-}
-
-fn add(total: &mut [f32], part: &[f32]) {
-    total.iter_mut().zip(part).for_each(|(t, p)| *t += p);
 }

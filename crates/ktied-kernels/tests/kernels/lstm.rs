@@ -1,7 +1,8 @@
 //! Long short-term memory.
 
 use ktied_kernels::lstm::{
-    HiddenGradient, LstmGrads, LstmShape, LstmTape, LstmTapeMut, LstmWeights, backward, forward,
+    HiddenGradient, LstmFlip, LstmFlipGrads, LstmGrads, LstmShape, LstmTape, LstmTapeMut, LstmWeights, backward,
+    forward,
 };
 
 use crate::reference::{
@@ -18,20 +19,41 @@ struct Problem {
     kernel: Vec<f32>,
     recurrent: Vec<f32>,
     bias: Vec<f32>,
+    flip: Option<Flip>,
+}
+
+/// Perturbations, and signs of x, of the hidden state and of the gates.
+struct Flip {
+    kernel: Vec<f32>,
+    recurrent: Vec<f32>,
+    signs: [Vec<f32>; 3],
 }
 
 impl Problem {
-    fn new([time, batch, inputs, hidden]: [usize; 4]) -> Self {
+    fn new(sizes: [usize; 4]) -> Self {
+        Self { flip: None, ..Self::with_flip(sizes) }
+    }
+
+    fn with_flip([time, batch, inputs, hidden]: [usize; 4]) -> Self {
         let shape = LstmShape { time, batch, inputs, hidden };
         let scaled = |len, seed| random(len, seed).iter().map(|w| 0.5 * w).collect::<Vec<f32>>();
         let mut bias = scaled(4 * hidden, 4);
         bias[hidden..2 * hidden].iter_mut().for_each(|b| *b += 1.0);
         let (kernel, recurrent) = (scaled(inputs * 4 * hidden, 2), scaled(hidden * 4 * hidden, 3));
-        Self { shape, x: random(time * batch * inputs, 1), kernel, recurrent, bias }
+        let sign = |width: usize, seed| random(batch * width, seed).iter().map(|z| z.signum()).collect::<Vec<f32>>();
+        let flip = Flip {
+            kernel: scaled(inputs * 4 * hidden, 7),
+            recurrent: scaled(hidden * 4 * hidden, 8),
+            signs: [sign(inputs, 9), sign(hidden, 10), sign(4 * hidden, 11)],
+        };
+        Self { shape, x: random(time * batch * inputs, 1), kernel, recurrent, bias, flip: Some(flip) }
     }
 
     fn weights(&self) -> LstmWeights<'_> {
-        LstmWeights { kernel: &self.kernel, recurrent: &self.recurrent, bias: Some(&self.bias) }
+        let flip = self.flip.as_ref().map(|Flip { kernel, recurrent, signs: [x_signs, hidden_signs, gate_signs] }| {
+            LstmFlip { kernel, recurrent, x_signs, hidden_signs, gate_signs }
+        });
+        LstmWeights { kernel: &self.kernel, recurrent: &self.recurrent, bias: Some(&self.bias), flip }
     }
 
     fn num_states(&self) -> usize {
@@ -47,22 +69,31 @@ impl Problem {
         [hidden, cells, gates]
     }
 
-    /// dx, dkernel, drecurrent, dbias.
-    fn backward(&self, dhidden: HiddenGradient<'_>) -> [Vec<f32>; 4] {
+    /// dx, dkernel, drecurrent, dbias, and with Flipout those of its two perturbations.
+    fn backward(&self, dhidden: HiddenGradient<'_>) -> [Vec<f32>; 6] {
         let [hidden, cells, gates] = self.forward(self.weights());
         let new = |len| vec![f32::NAN; len];
         let (mut dgates, mut dx, mut dbias) = (new(gates.len()), new(self.x.len()), new(self.bias.len()));
         let (mut dkernel, mut drecurrent) = (new(self.kernel.len()), new(self.recurrent.len()));
+        let len = |values: &[f32]| self.flip.as_ref().map_or(0, |_| values.len());
+        let (mut dflip_kernel, mut dflip_recurrent) = (new(len(&self.kernel)), new(len(&self.recurrent)));
         let grads = LstmGrads {
             gates: &mut dgates,
             x: Some(&mut dx),
             kernel: Some(&mut dkernel),
             recurrent: Some(&mut drecurrent),
             bias: Some(&mut dbias),
+            flip: LstmFlipGrads { kernel: Some(&mut dflip_kernel), recurrent: Some(&mut dflip_recurrent) },
         };
         let tape = LstmTape { hidden: &hidden, cells: &cells, gates: &gates };
         backward(grads, dhidden, &self.x, tape, self.weights(), self.shape).unwrap();
-        [dx, dkernel, drecurrent, dbias]
+        [dx, dkernel, drecurrent, dbias, dflip_kernel, dflip_recurrent]
+    }
+
+    /// x, kernel, recurrent, bias, and with Flipout its two perturbations: the operands of [`reference`].
+    fn operands(&self) -> Vec<Vec<f64>> {
+        let flip = self.flip.iter().flat_map(|flip| [&flip.kernel, &flip.recurrent]);
+        [&self.x, &self.kernel, &self.recurrent, &self.bias].into_iter().chain(flip).map(|v| to_f64(v)).collect()
     }
 }
 
@@ -70,9 +101,18 @@ fn sigmoid(z: f64) -> f64 {
     1.0 / (1.0 + (-z).exp())
 }
 
-/// Hidden states of all steps.
-fn reference(x: &[f64], kernel: &[f64], recurrent: &[f64], bias: &[f64], shape: LstmShape) -> Vec<f64> {
+/// Hidden states of all steps; example b sees the weights W + ΔW∘(s_b r_bᵀ).
+fn reference(operands: &[Vec<f64>], signs: Option<&[Vec<f32>; 3]>, shape: LstmShape) -> Vec<f64> {
     let LstmShape { time, batch, inputs, hidden } = shape;
+    let [x, kernel, recurrent, bias, perturbations @ ..] = operands else { panic!("at least four operands") };
+    let seen = |kernel: &[f64], part: usize, rows: usize, b: usize, row: usize, column: usize| {
+        let at = row * 4 * hidden + column;
+        let deviation = signs.map_or(0.0, |signs| {
+            let sign = signs[part][b * rows + row] * signs[2][b * 4 * hidden + column];
+            perturbations[part][at] * f64::from(sign)
+        });
+        kernel[at] + deviation
+    };
     let (mut h, mut c, mut all) = (vec![0.0; batch * hidden], vec![0.0; batch * hidden], Vec::new());
     for t in 0..time {
         let before = h.clone();
@@ -80,8 +120,9 @@ fn reference(x: &[f64], kernel: &[f64], recurrent: &[f64], bias: &[f64], shape: 
             for j in 0..hidden {
                 let sum = |gate: usize| {
                     let column = gate * hidden + j;
-                    let from_x = (0..inputs).map(|m| x[(t * batch + b) * inputs + m] * kernel[m * 4 * hidden + column]);
-                    let from_h = (0..hidden).map(|k| before[b * hidden + k] * recurrent[k * 4 * hidden + column]);
+                    let from_x =
+                        (0..inputs).map(|m| x[(t * batch + b) * inputs + m] * seen(kernel, 0, inputs, b, m, column));
+                    let from_h = (0..hidden).map(|k| before[b * hidden + k] * seen(recurrent, 1, hidden, b, k, column));
                     from_x.sum::<f64>() + from_h.sum::<f64>() + bias[column]
                 };
                 let at = b * hidden + j;
@@ -106,52 +147,50 @@ fn forward_equals_the_plain_recurrence() {
         [2, 0, 3, 4],
         [2, 3, 4, 0],
     ] {
-        let problem = Problem::new(sizes);
-        let (x, kernel, recurrent) = (to_f64(&problem.x), to_f64(&problem.kernel), to_f64(&problem.recurrent));
-        let expected = reference(&x, &kernel, &recurrent, &to_f64(&problem.bias), problem.shape);
-        let [hidden, ..] = problem.forward(problem.weights());
-        assert_close(&hidden, &expected, TOLERANCE, 0.0, &format!("{sizes:?}"));
-        let expected = reference(&x, &kernel, &recurrent, &vec![0.0; problem.bias.len()], problem.shape);
-        let [hidden, ..] = problem.forward(LstmWeights { bias: None, ..problem.weights() });
-        assert_close(&hidden, &expected, TOLERANCE, 0.0, &format!("{sizes:?} without bias"));
+        for problem in [Problem::new(sizes), Problem::with_flip(sizes)] {
+            let signs = problem.flip.as_ref().map(|flip| &flip.signs);
+            let mut operands = problem.operands();
+            let [hidden, ..] = problem.forward(problem.weights());
+            let expected = reference(&operands, signs, problem.shape);
+            assert_close(&hidden, &expected, TOLERANCE, 0.0, &format!("{sizes:?}"));
+            operands[3].fill(0.0);
+            let expected = reference(&operands, signs, problem.shape);
+            let [hidden, ..] = problem.forward(LstmWeights { bias: None, ..problem.weights() });
+            assert_close(&hidden, &expected, TOLERANCE, 0.0, &format!("{sizes:?} without bias"));
+        }
     }
 }
 
 #[test]
 fn backward_equals_central_differences() {
     for sizes in [[1, 1, 1, 1], [4, 3, 2, 5], [3, 11, 1, 2], [3, 1, 0, 2], [0, 2, 3, 2], [2, 0, 3, 2]] {
-        let problem = Problem::new(sizes);
-        let (num_states, num_last) = (problem.num_states(), problem.shape.batch * problem.shape.hidden);
-        let every = random(num_states, 5);
-        let last = random(num_last, 6);
-        let mut only_last = vec![0.0; num_states];
-        only_last[num_states.saturating_sub(num_last)..].copy_from_slice(&last[..num_last.min(num_states)]);
+        for problem in [Problem::new(sizes), Problem::with_flip(sizes)] {
+            let (num_states, num_last) = (problem.num_states(), problem.shape.batch * problem.shape.hidden);
+            let (every, last) = (random(num_states, 5), random(num_last, 6));
+            let mut only_last = vec![0.0; num_states];
+            only_last[num_states.saturating_sub(num_last)..].copy_from_slice(&last[..num_last.min(num_states)]);
+            let (operands, signs) = (problem.operands(), problem.flip.as_ref().map(|flip| &flip.signs));
 
-        for (dhidden, weights) in [(HiddenGradient::All(&every), &every), (HiddenGradient::Last(&last), &only_last)] {
-            let [dx, dkernel, drecurrent, dbias] = problem.backward(dhidden);
-            let weights = to_f64(weights);
-            let (x, kernel) = (to_f64(&problem.x), to_f64(&problem.kernel));
-            let (recurrent, bias) = (to_f64(&problem.recurrent), to_f64(&problem.bias));
-            let loss =
-                |x: &[f64], k: &[f64], r: &[f64], b: &[f64]| dot(&reference(x, k, r, b, problem.shape), &weights);
-            let close = |found: &[f32], expected: Vec<f64>, what: &str| {
-                assert_close(found, &expected, TOLERANCE, 1e-7, &format!("{what} of {sizes:?}"));
-            };
-            close(&dx, central_difference(&mut |x| loss(x, &kernel, &recurrent, &bias), &x, 1e-5), "dx");
-            close(&dkernel, central_difference(&mut |k| loss(&x, k, &recurrent, &bias), &kernel, 1e-5), "dkernel");
-            close(
-                &drecurrent,
-                central_difference(&mut |r| loss(&x, &kernel, r, &bias), &recurrent, 1e-5),
-                "drecurrent",
-            );
-            close(&dbias, central_difference(&mut |b| loss(&x, &kernel, &recurrent, b), &bias, 1e-5), "dbias");
+            for (dhidden, weights) in [(HiddenGradient::All(&every), &every), (HiddenGradient::Last(&last), &only_last)]
+            {
+                let (found, weights) = (problem.backward(dhidden), to_f64(weights));
+                for (index, operand) in operands.iter().enumerate() {
+                    let mut loss = |values: &[f64]| {
+                        let mut operands = operands.clone();
+                        operands[index] = values.to_vec();
+                        dot(&reference(&operands, signs, problem.shape), &weights)
+                    };
+                    let expected = central_difference(&mut loss, operand, 1e-5);
+                    assert_close(&found[index], &expected, TOLERANCE, 1e-7, &format!("operand {index} of {sizes:?}"));
+                }
+            }
         }
     }
 }
 
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
-    let problem = Problem::new([7, 67, 20, 33]);
+    let problem = Problem::with_flip([7, 67, 20, 33]);
     let dhidden = random(problem.num_states(), 5);
     assert_same_bits_on_any_threads("lstm", || {
         let tape = problem.forward(problem.weights()).concat();
@@ -162,10 +201,10 @@ fn any_number_of_threads_gives_the_same_bits() {
 #[test]
 fn any_instruction_set_gives_the_same_bits_apart_from_the_products() {
     // One step without input: the gates are made of the bias alone, and no product has a term.
-    let problem = Problem::new([1, 20, 0, 33]);
+    let problem = Problem::with_flip([1, 20, 0, 33]);
     let dhidden = random(problem.num_states(), 5);
     assert_same_bits_on_any_level("lstm", || {
-        let [_, _, _, dbias] = problem.backward(HiddenGradient::All(&dhidden));
+        let [_, _, _, dbias, ..] = problem.backward(HiddenGradient::All(&dhidden));
         [problem.forward(problem.weights()).concat(), dbias].concat()
     });
 }
@@ -184,13 +223,18 @@ fn bad_shapes_are_refused() {
     assert_eq!(run(weights, x, shape, [30, 30, 30]), "lstm: `gates` must have length 120, got 30");
     let short = LstmWeights { recurrent: &problem.recurrent[1..], ..weights };
     assert_eq!(run(short, x, shape, [30, 30, 120]), "lstm: `recurrent` must have length 100, got 99");
+    let flipped = Problem::with_flip([2, 3, 4, 5]);
+    let flip = LstmFlip { gate_signs: &[1.0; 59], ..flipped.weights().flip.unwrap() };
+    let error = run(LstmWeights { flip: Some(flip), ..weights }, x, shape, [30, 30, 120]);
+    assert_eq!(error, "lstm: `flip.gate_signs` must have length 60, got 59");
     let endless = LstmShape { hidden: usize::MAX, ..shape };
     assert_eq!(run(weights, x, endless, [30, 30, 120]), "lstm: the product of the sizes is too large");
 
     let [hidden, cells, gates] = problem.forward(weights);
     let tape = LstmTape { hidden: &hidden, cells: &cells, gates: &gates };
     let mut dgates = vec![7.0; gates.len()];
-    let grads = LstmGrads { gates: &mut dgates, x: None, kernel: None, recurrent: None, bias: None };
+    let grads =
+        LstmGrads { gates: &mut dgates, x: None, kernel: None, recurrent: None, bias: None, flip: Default::default() };
     let error = backward(grads, HiddenGradient::Last(&hidden), x, tape, weights, shape).unwrap_err();
     assert_eq!(error.to_string(), "lstm backward: `dhidden` must have length 15, got 30");
     assert!(dgates.iter().all(|d| *d == 7.0), "nothing is written before everything is checked");

@@ -4,6 +4,7 @@ mod adam;
 mod batch_norm;
 mod conv;
 mod dense;
+mod embedding;
 mod gemm;
 mod kl;
 mod local;

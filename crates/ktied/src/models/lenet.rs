@@ -6,10 +6,10 @@ use ktied_kernels::activation::Activation;
 use serde::{Deserialize, Serialize};
 
 use super::layer::{LayerSpec, Layers, at_least, product};
-use super::network::{Network, NetworkConfig, total_kl};
+use super::network::{Network, NetworkConfig};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
-use crate::nn::{Conv2d, Conv2dConfig, Linear, LinearConfig, Pass};
+use crate::nn::{Conv2d, Conv2dConfig, Linear, LinearConfig, Pass, Weights};
 use crate::ops::{self, Border, ConvWindow};
 use crate::posterior::PosteriorKind;
 
@@ -107,7 +107,10 @@ pub struct LeNet {
     dense: Vec<Linear>,
 }
 
-impl Network<4> for LeNet {
+impl Network for LeNet {
+    /// `[B, side, side, channels]`
+    type Input = Tensor<4>;
+
     fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<2>> {
         let shared = pass.where_weights_are_shared();
         // The rectifier comes after the pooling, which it commutes with: a quarter of the elements.
@@ -119,14 +122,15 @@ impl Network<4> for LeNet {
         self.dense.iter().try_fold(x, |x, layer| layer.forward(x, pass))
     }
 
-    fn kl(&self) -> Result<Tensor<1>> {
-        let convs = self.convs.iter().map(|conv| conv.weights.kl());
-        total_kl(convs.chain(self.dense.iter().map(|layer| layer.weights.kl())))
+    fn weights(&self) -> Vec<&Weights> {
+        let convs = self.convs.iter().map(|conv| &conv.weights);
+        convs.chain(self.dense.iter().map(|layer| &layer.weights)).collect()
     }
 
-    fn clipped(self) -> Self {
-        let convs = self.convs.into_iter().map(Conv2d::clipped).collect();
-        Self { convs, dense: self.dense.into_iter().map(Linear::clipped).collect() }
+    fn map_weights<E>(self, mut map: impl FnMut(Weights) -> Result<Weights, E>) -> Result<Self, E> {
+        let convs = self.convs.into_iter().map(|conv| conv.map_weights(&mut map)).collect::<Result<_, E>>()?;
+        let dense = self.dense.into_iter().map(|layer| layer.map_weights(&mut map)).collect::<Result<_, E>>()?;
+        Ok(Self { convs, dense })
     }
 }
 
@@ -145,7 +149,7 @@ mod tests {
     fn convolutions_are_tied_only_on_request() {
         let tied = KTied { rank: 2 };
         assert_eq!(kernels(PosteriorSpec::new(tied)), [MeanField, MeanField, tied, tied]);
-        assert_eq!(kernels(PosteriorSpec { kind: tied, conv: Some(tied) }), [tied; 4]);
+        assert_eq!(kernels(PosteriorSpec { conv: Some(tied), ..PosteriorSpec::new(tied) }), [tied; 4]);
         assert_eq!(kernels(PosteriorSpec::new(Point)), [Point; 4]);
     }
 

@@ -1,10 +1,15 @@
 //! The recurrent classifier: an embedding, an LSTM, and a dense layer of one output.
 
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor};
+use ktied_kernels::activation::Activation;
 use serde::{Deserialize, Serialize};
 
 use super::layer::{LayerSpec, Layers, Role, at_least, product};
+use super::network::{Network, NetworkConfig};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
+use crate::nn::{Embedding, EmbeddingConfig, LayerConfig, Linear, LinearConfig, Lstm, LstmConfig, Pass, Weights};
 use crate::posterior::PosteriorKind;
 
 /// Input, forget, cell and output.
@@ -48,6 +53,58 @@ impl LstmSpec {
         layers.affine("head", &[self.hidden, 1], kind.of_vectors(), point)?;
         layers.leave_out_after(body);
         Ok(layers.into_vec())
+    }
+
+    /// First values on a device.
+    ///
+    /// # Errors
+    /// As [`ModelSpec::layers`](super::ModelSpec::layers), or if a scale is not a positive number.
+    pub fn init(&self, config: &NetworkConfig, device: &Device) -> Result<LstmClassifier> {
+        self.layers(&config.posterior)?;
+        let kind = config.posterior.kind;
+        // Biases are points under every posterior.
+        let layer = |name: &str, id, kind| LayerConfig {
+            bias: Some(PosteriorKind::Point),
+            ..config.layer(name.into(), id, kind)
+        };
+        let (words, width) = (self.vocabulary, self.embedding);
+        let embedding = EmbeddingConfig { words, width, layer: layer("embedding", 0, PosteriorKind::Point) };
+        let lstm = LstmConfig { inputs: width, hidden: self.hidden, layer: layer("lstm", 1, kind) };
+        let head = layer("head", 2, kind.of_vectors());
+        let head = LinearConfig { inputs: self.hidden, outputs: 1, activation: Activation::Identity, layer: head };
+        Ok(LstmClassifier { embedding: embedding.init(device)?, lstm: lstm.init(device)?, head: head.init(device)? })
+    }
+}
+
+/// A recurrent classifier of word sequences into two classes, with a posterior over its kernels; its one output is the
+/// logit of the second class.
+///
+/// A local pass draws the LSTM by Flipout: every step uses the same weights.
+#[derive(Debug, Module)]
+pub struct LstmClassifier {
+    embedding: Embedding,
+    lstm: Lstm,
+    head: Linear,
+}
+
+impl Network for LstmClassifier {
+    /// Word numbers, `[B, T]`
+    type Input = Tensor<2, Int>;
+
+    fn forward(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<2>> {
+        let shared = pass.where_weights_are_shared();
+        let words = self.embedding.forward_time_first(ids, &shared)?;
+        self.head.forward(self.lstm.forward_last(words, &shared)?, pass)
+    }
+
+    fn weights(&self) -> Vec<&Weights> {
+        vec![&self.embedding.weights, &self.lstm.kernel, &self.lstm.recurrent, &self.head.weights]
+    }
+
+    fn map_weights<E>(self, mut map: impl FnMut(Weights) -> Result<Weights, E>) -> Result<Self, E> {
+        let embedding = Embedding { weights: map(self.embedding.weights)? };
+        let lstm = Lstm { kernel: map(self.lstm.kernel)?, recurrent: map(self.lstm.recurrent)? };
+        Ok(Self { embedding, lstm, head: self.head.map_weights(map)? })
     }
 }
 

@@ -9,7 +9,7 @@ use super::layer::{LayerSpec, Layers, at_least};
 use super::network::{Network, NetworkConfig};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
-use crate::nn::{Linear, LinearConfig, Pass};
+use crate::nn::{Linear, LinearConfig, Pass, Weights};
 
 /// A multilayer perceptron, 784-400-400-10 by default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,17 +81,21 @@ impl Mlp {
     }
 }
 
-impl Network<2> for Mlp {
+impl Network for Mlp {
+    /// `[B, inputs]`
+    type Input = Tensor<2>;
+
     fn forward(&self, x: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
         self.layers.iter().try_fold(x, |x, layer| layer.forward(x, pass))
     }
 
-    fn kl(&self) -> Result<Tensor<1>> {
-        super::network::total_kl(self.layers.iter().map(|layer| layer.weights.kl()))
+    fn weights(&self) -> Vec<&Weights> {
+        self.layers.iter().map(|layer| &layer.weights).collect()
     }
 
-    fn clipped(self) -> Self {
-        Self { layers: self.layers.into_iter().map(Linear::clipped).collect() }
+    fn map_weights<E>(self, mut map: impl FnMut(Weights) -> Result<Weights, E>) -> Result<Self, E> {
+        let layers = self.layers.into_iter().map(|layer| layer.map_weights(&mut map));
+        Ok(Self { layers: layers.collect::<Result<_, E>>()? })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The paper's models as descriptions: sizes in, layers and numbers of parameters out.
+//! The paper's models: descriptions of sizes that count their parameters, and the networks made of them.
 
 mod layer;
 mod lenet;
@@ -11,9 +11,9 @@ mod spec;
 
 pub use layer::{LayerSpec, Role, Totals};
 pub use lenet::{LeNet, LeNetSpec};
-pub use lstm::LstmSpec;
+pub use lstm::{LstmClassifier, LstmSpec};
 pub use mlp::{Mlp, MlpSpec};
 pub use network::{Network, NetworkConfig};
 pub use preset::Preset;
-pub use resnet18::ResNet18Spec;
+pub use resnet18::{Norm, ResNet18, ResNet18Spec};
 pub use spec::{ModelSpec, PosteriorSpec};

@@ -1,21 +1,21 @@
 //! What networks have in common: how they are configured, and what a training loop asks of them.
 
+use std::convert::Infallible;
+
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
 use super::PosteriorSpec;
-use crate::error::Result;
-use crate::nn::{LayerConfig, Pass};
-use crate::posterior::{PosteriorKind, ScaleInit};
+use crate::error::{Error, Result};
+use crate::nn::{LayerConfig, Pass, Weights};
+use crate::posterior::PosteriorKind;
 use crate::prior::PriorRule;
 
 /// Everything that a network's first values and divergence depend on besides its sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkConfig {
-    /// Families of the layers.
+    /// Families of the layers, and how they begin.
     pub posterior: PosteriorSpec,
-    /// How scales begin, and their cap.
-    pub scale: ScaleInit,
     /// Rule of the priors.
     pub prior: PriorRule,
     /// Seed of the first values.
@@ -23,38 +23,61 @@ pub struct NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// The paper's initial scales and prior N(0, 0.2²).
+    /// Prior N(0, 0.2²).
     pub fn new(posterior: PosteriorSpec) -> Self {
-        Self { posterior, scale: ScaleInit::default(), prior: PriorRule::Normal { scale: 0.2 }, seed: 0 }
+        Self { posterior, prior: PriorRule::Normal { scale: 0.2 }, seed: 0 }
     }
 
     /// The configuration of one layer.
     pub(super) fn layer(&self, name: String, id: u64, posterior: PosteriorKind) -> LayerConfig {
-        let (scale, prior, seed) = (self.scale, self.prior, self.seed);
-        LayerConfig { scale, prior, seed, ..LayerConfig::new(name, id, posterior) }
+        let (loc, scale) = (self.posterior.loc_init(), self.posterior.scale_init());
+        LayerConfig { loc, scale, prior: self.prior, seed: self.seed, ..LayerConfig::new(name, id, posterior) }
     }
 }
 
-/// A Bayesian network from inputs of rank `D` to logits or means, one row an example.
-pub trait Network<const D: usize>: Module {
+/// A Bayesian network from a batch of inputs to logits or means, one row an example.
+///
+/// A network says what its output is and where its weights are; the rest follows.
+pub trait Network: Module {
+    /// A batch of inputs.
+    type Input;
+
     /// The output of one pass, `[B, outputs]`.
     ///
     /// # Errors
-    /// If the input does not fit, or the pass asks a layer for an estimator that would be biased there.
-    fn forward(&self, x: Tensor<D>, pass: &Pass) -> Result<Tensor<2>>;
+    /// If the input does not fit.
+    fn forward(&self, x: Self::Input, pass: &Pass) -> Result<Tensor<2>>;
+
+    /// The weights of all layers, in the order of use.
+    fn weights(&self) -> Vec<&Weights>;
+
+    /// The same network with each of its weights replaced by what `map` makes of them.
+    ///
+    /// # Errors
+    /// What `map` says.
+    fn map_weights<E>(self, map: impl FnMut(Weights) -> Result<Weights, E>) -> Result<Self, E>;
 
     /// KL(q‖p) over all weights, `[1]`, in nats.
     ///
     /// # Errors
     /// If a prior's means do not have the posterior's shape.
-    fn kl(&self) -> Result<Tensor<1>>;
+    fn kl(&self) -> Result<Tensor<1>> {
+        let layers = self.weights().into_iter().map(Weights::kl);
+        layers.reduce(|sum, kl| Ok(sum? + kl?)).unwrap_or_else(|| Ok(Tensor::zeros([1], &Device::flex())))
+    }
 
     /// The same network with every scale brought back under its cap, as after each update.
-    fn clipped(self) -> Self;
-}
+    fn clipped(self) -> Self {
+        let Ok(network) = self.map_weights(|weights| Ok::<_, Infallible>(weights.clipped()));
+        network
+    }
 
-/// The sum of the layers' divergences; zero without layers.
-pub(super) fn total_kl(layers: impl Iterator<Item = Result<Tensor<1>>>) -> Result<Tensor<1>> {
-    let total = layers.reduce(|sum, kl| Ok(sum? + kl?));
-    total.unwrap_or_else(|| Ok(Tensor::zeros([1], &Device::flex())))
+    /// The same network with σₚ of each tensor found again from its posterior (see
+    /// [`Prior::empirical`](crate::prior::Prior::empirical)).
+    ///
+    /// # Errors
+    /// If every weight of a tensor is exactly its prior's mean.
+    fn with_empirical_priors(self) -> Result<Self> {
+        self.map_weights::<Error>(Weights::with_empirical_priors)
+    }
 }

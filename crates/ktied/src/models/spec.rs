@@ -2,18 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
+use ktied_kernels::ScaleForm;
+
 use super::{LayerSpec, LeNetSpec, LstmSpec, MlpSpec, ResNet18Spec};
 use crate::error::{Error, Result};
-use crate::posterior::PosteriorKind;
+use crate::posterior::{LocInit, PosteriorKind, ScaleInit};
 
 /// The posterior of a network's layers, as in `kind = "k-tied:2"`, `conv = "mean-field"`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct PosteriorSpec {
     /// The family of the kernels.
     pub kind: PosteriorKind,
     /// The family of the convolution kernels, where it is not the one that the model chooses.
     pub conv: Option<PosteriorKind>,
+    /// How mean-field scales are stored: `log` or `softplus`.
+    #[serde(with = "crate::text")]
+    pub scale: ScaleForm,
+    /// Where standard deviations begin.
+    pub init_scale: f64,
+    /// The largest standard deviation allowed.
+    pub cap: Option<f64>,
+    /// Standard deviation of the first means, where it is not He's rule.
+    pub init_means: Option<f64>,
 }
 
 impl Default for PosteriorSpec {
@@ -23,9 +34,20 @@ impl Default for PosteriorSpec {
 }
 
 impl PosteriorSpec {
-    /// One family, and the model's choice for its convolutions.
+    /// One family, the model's choice for its convolutions, and the paper's initial values.
     pub fn new(kind: PosteriorKind) -> Self {
-        Self { kind, conv: None }
+        let ScaleInit { form, scale, cap } = ScaleInit::default();
+        Self { kind, conv: None, scale: form, init_scale: scale, cap, init_means: None }
+    }
+
+    /// How scales begin, and their cap.
+    pub fn scale_init(&self) -> ScaleInit {
+        ScaleInit { form: self.scale, scale: self.init_scale, cap: self.cap }
+    }
+
+    /// How means begin.
+    pub fn loc_init(&self) -> LocInit {
+        self.init_means.map_or(LocInit::He, |scale| LocInit::Normal { scale })
     }
 
     /// Refuses `posterior.conv` on behalf of a model without convolutions, where it would change nothing.
@@ -126,9 +148,14 @@ mod tests {
             assert!(error.contains("unknown field `kernal`"), "{error}");
         }
         let posterior: PosteriorSpec = serde_json::from_str(r#"{"kind": "k-tied:2", "conv": "mean-field"}"#).unwrap();
-        let expected = PosteriorSpec { kind: PosteriorKind::KTied { rank: 2 }, conv: Some(PosteriorKind::MeanField) };
-        assert_eq!(posterior, expected);
-        assert_eq!(serde_json::to_string(&posterior).unwrap(), r#"{"kind":"k-tied:2","conv":"mean-field"}"#);
+        let conv = Some(PosteriorKind::MeanField);
+        assert_eq!(posterior, PosteriorSpec { conv, ..PosteriorSpec::new(PosteriorKind::KTied { rank: 2 }) });
+        let text = serde_json::to_string(&posterior).unwrap();
+        assert!(
+            text.starts_with(r#"{"kind":"k-tied:2","conv":"mean-field","scale":"log","init_scale":0.01"#),
+            "{text}"
+        );
+        assert_eq!(serde_json::from_str::<PosteriorSpec>(&text).unwrap(), posterior);
         let error = serde_json::from_str::<PosteriorSpec>(r#"{"kind": "k-tied"}"#).unwrap_err().to_string();
         assert!(error.contains("posterior `k-tied` is unknown"), "{error}");
     }

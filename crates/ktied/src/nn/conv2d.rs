@@ -56,6 +56,14 @@ impl Conv2d {
         Self { weights: self.weights.clipped(), ..self }
     }
 
+    /// The same layer with what `map` makes of its weights.
+    ///
+    /// # Errors
+    /// What `map` says.
+    pub fn map_weights<E>(self, map: impl FnOnce(Weights) -> Result<Weights, E>) -> Result<Self, E> {
+        Ok(Self { weights: map(self.weights)?, ..self })
+    }
+
     /// # Shapes
     /// - x: `[B, H, W, C]`; output: `[B, H', W', O]`
     ///

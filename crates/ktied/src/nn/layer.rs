@@ -8,7 +8,7 @@ use ktied_kernels::{NoiseKey, Purpose, ShapeError};
 use super::pass::{Estimator, LayerNoise, Pass};
 use crate::error::{Error, Result};
 use crate::ops;
-use crate::posterior::{BiasScale, Family, Posterior, PosteriorKind, ScaleInit, WeightInit};
+use crate::posterior::{BiasScale, Family, LocInit, Posterior, PosteriorKind, ScaleInit, WeightInit};
 use crate::prior::{Prior, PriorRule};
 
 /// Posterior, prior and place of a layer, besides its sizes.
@@ -18,28 +18,32 @@ pub struct LayerConfig {
     pub name: String,
     /// Number of the layer in its network: its noise is a function of it.
     pub id: u64,
-    /// Family of the kernel; a bias is mean-field unless this is `point`.
+    /// Family of the kernel.
     pub posterior: PosteriorKind,
+    /// Family of the bias, where there is one.
+    pub bias: Option<PosteriorKind>,
+    /// How means begin.
+    pub loc: LocInit,
     /// How scales begin, and their cap.
     pub scale: ScaleInit,
     /// Rule of the priors.
     pub prior: PriorRule,
-    /// Whether there is a bias.
-    pub bias: bool,
     /// Seed of the first values.
     pub seed: u64,
 }
 
 impl LayerConfig {
-    /// A layer with a bias, the paper's initial scales and prior N(0, 0.2²).
+    /// The paper's initial values, prior N(0, 0.2²), and a bias that is mean-field unless the kernel is a point.
     pub fn new(name: impl Into<String>, id: u64, posterior: PosteriorKind) -> Self {
         let (scale, prior) = (ScaleInit::default(), PriorRule::Normal { scale: 0.2 });
-        Self { name: name.into(), id, posterior, scale, prior, bias: true, seed: 0 }
+        let (loc, bias) = (LocInit::He, Some(posterior.of_vectors()));
+        Self { name: name.into(), id, posterior, bias, loc, scale, prior, seed: 0 }
     }
 
     /// First values of a kernel, `[M, N]`, and a bias.
     pub(super) fn init(&self, shape: [usize; 2], device: &Device) -> Result<Weights> {
-        let init = WeightInit::he(shape[0], self.scale, self.key(0), device);
+        let loc_scale = self.loc.scale(shape[0]);
+        let init = WeightInit { loc_scale, scale: self.scale, key: self.key(0), device };
         self.around(Family::new(self.posterior, &self.name, shape, init)?, device)
     }
 
@@ -47,7 +51,7 @@ impl LayerConfig {
     pub(super) fn around<P: Posterior>(&self, kernel: P, device: &Device) -> Result<Weights<P>> {
         let shape = kernel.loc().dims();
         let init = WeightInit { loc_scale: 0.0, scale: self.scale, key: self.key(1), device };
-        let bias = self.bias.then(|| Family::new(self.posterior.of_vectors(), &self.name, [1, shape[1]], init));
+        let bias = self.bias.map(|kind| Family::new(kind, &self.name, [1, shape[1]], init));
         let (kernel_prior, bias_prior) = (self.prior.of_kernel(shape[0])?, self.prior.of_bias()?);
         Ok(Weights { kernel, bias: bias.transpose()?, kernel_prior, bias_prior, name: self.name.clone(), id: self.id })
     }
@@ -75,6 +79,11 @@ pub struct Weights<P = Family> {
 }
 
 impl<P: Posterior> Weights<P> {
+    /// The layer's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// KL(q‖p) of kernel and bias, `[1]`, in nats.
     ///
     /// # Errors
@@ -82,8 +91,8 @@ impl<P: Posterior> Weights<P> {
     pub fn kl(&self) -> Result<Tensor<1>> {
         let kernel = self.kernel.kl(&self.kernel_prior)?;
         match &self.bias {
+            Some(Family::Point(_)) | None => Ok(kernel),
             Some(bias) => Ok(kernel + bias.kl(&self.bias_prior)?),
-            None => Ok(kernel),
         }
     }
 
@@ -92,14 +101,21 @@ impl<P: Posterior> Weights<P> {
         Self { kernel: self.kernel.clipped(), bias: self.bias.map(Posterior::clipped), ..self }
     }
 
-    /// The same with σₚ of each tensor found again from its posterior (see [`Prior::empirical`]).
+    /// The same with σₚ of each tensor found again from its posterior (see [`Prior::empirical`]); points, which no
+    /// prior speaks to, keep theirs.
     ///
     /// # Errors
     /// If every weight of a tensor is exactly its prior's mean.
     pub fn with_empirical_priors(self) -> Result<Self> {
-        let kernel_prior = self.kernel_prior.empirical(&self.kernel)?;
-        let bias_prior = self.bias.as_ref().map(|bias| self.bias_prior.empirical(bias)).transpose()?;
-        Ok(Self { kernel_prior, bias_prior: bias_prior.unwrap_or(self.bias_prior), ..self })
+        let kernel_prior = match self.kernel.scale() {
+            Some(_) => self.kernel_prior.empirical(&self.kernel)?,
+            None => self.kernel_prior,
+        };
+        let bias_prior = match &self.bias {
+            Some(Family::Point(_)) | None => self.bias_prior,
+            Some(bias) => self.bias_prior.empirical(bias)?,
+        };
+        Ok(Self { kernel_prior, bias_prior, ..self })
     }
 
     /// The layer's output by means, reparameterisation or Flipout, where `product` is what the layer does with a kernel
@@ -116,7 +132,7 @@ impl<P: Posterior> Weights<P> {
             return Ok(product(x, self.kernel.loc(), self.bias_loc(), activation)?);
         };
         let noise = self.noise(pass);
-        let bias = self.bias.as_ref().map(|bias| bias.draw(noise.weights(1))).transpose()?.map(row);
+        let bias = self.draw_bias(pass)?;
         match estimator {
             Estimator::Reparam => Ok(product(x, self.kernel.draw(noise.weights(0))?, bias, activation)?),
             Estimator::Local => Err(Error::LocalIsBiased { layer: self.name.clone(), kind }),
@@ -136,10 +152,17 @@ impl<P: Posterior> Weights<P> {
 
     /// The streams of this layer in a pass.
     pub(super) fn noise(&self, pass: &Pass) -> LayerNoise {
-        match *pass {
-            Pass::Sampled { root, step, .. } => LayerNoise::new(root, step, self.id),
-            Pass::Means => LayerNoise::new(NoiseKey::new(0), 0, self.id),
-        }
+        let (root, step) = match *pass {
+            Pass::Sampled { root, step, .. } => (root, step),
+            Pass::Means => (NoiseKey::new(0), 0),
+        };
+        LayerNoise::new(root, step, self.id)
+    }
+
+    /// One draw of the bias, `[N]`.
+    pub(super) fn draw_bias(&self, pass: &Pass) -> Result<Option<Tensor<1>>> {
+        let key = self.noise(pass).weights(1);
+        Ok(self.bias.as_ref().map(|bias| bias.draw(key)).transpose()?.map(row))
     }
 
     /// Means of the bias, `[N]`.

@@ -71,20 +71,35 @@ pub struct Linear<P = Family> {
 
 impl<P: Posterior> Linear<P> {
     /// # Shapes
-    /// - x: `[B, M]`; output: `[B, N]`
+    /// - x: `[B, …, M]`, where what lies between are positions; output: `[B, …, N]`
     ///
     /// # Errors
-    /// If x has another number of columns, or no row in a local pass.
-    pub fn forward(&self, x: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
-        match pass {
-            Pass::Sampled { estimator: Estimator::Local, .. } => self.local(x, pass),
-            _ => self.weights.forward(x, pass, self.activation, "a dense layer", ops::dense),
+    /// If x has another number of columns or fewer than two dimensions, or no row in a local pass, and
+    /// [`Error::LocalIsBiased`](crate::Error::LocalIsBiased) for a local pass over more than one position, which all
+    /// use the same weights.
+    pub fn forward<const D: usize>(&self, x: Tensor<D>, pass: &Pass) -> Result<Tensor<D>> {
+        let dims = x.dims();
+        let positions: usize = dims.iter().take(D.saturating_sub(1)).skip(1).product();
+        if let (Pass::Sampled { estimator: Estimator::Local, .. }, 1) = (pass, positions) {
+            let y = self.local(rows_of(x)?, pass)?;
+            return Ok(rows_to(y, dims));
         }
+        let product =
+            |x, kernel, bias, activation| Ok(rows_to(ops::dense(rows_of(x)?, kernel, bias, activation)?, dims));
+        self.weights.forward(x, pass, self.activation, "a dense layer applied at several positions", product)
     }
 
     /// The same layer with every scale brought back under its cap.
     pub fn clipped(self) -> Self {
         Self { weights: self.weights.clipped(), ..self }
+    }
+
+    /// The same layer with what `map` makes of its weights.
+    ///
+    /// # Errors
+    /// What `map` says.
+    pub fn map_weights<E>(self, map: impl FnOnce(Weights<P>) -> Result<Weights<P>, E>) -> Result<Self, E> {
+        Ok(Self { weights: map(self.weights)?, ..self })
     }
 
     /// x·μ + μ_b + √(x²σ² + σ_b² + 1e-12) ∘ ε
@@ -95,4 +110,21 @@ impl<P: Posterior> Linear<P> {
         let y = kernel.add_local_noise(mean, x, self.weights.bias_scale(), key)?;
         Ok(activate(y, self.activation))
     }
+}
+
+/// `[B, …, M]` → `[B·…, M]`
+fn rows_of<const D: usize>(x: Tensor<D>) -> Result<Tensor<2>, ShapeError> {
+    let dims = x.dims();
+    match dims.split_last() {
+        Some((&inputs, rows)) if D >= 2 => Ok(x.reshape([rows.iter().product(), inputs])),
+        _ => Err(ShapeError::Size { kernel: "dense", operand: "dimensions of x", expected: "at least 2", found: D }),
+    }
+}
+
+/// `[B·…, N]` → `[B, …, N]`
+fn rows_to<const D: usize>(y: Tensor<2>, mut dims: [usize; D]) -> Tensor<D> {
+    if let Some(last) = dims.last_mut() {
+        *last = y.dims()[1];
+    }
+    y.reshape(dims)
 }

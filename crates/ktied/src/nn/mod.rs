@@ -3,12 +3,18 @@
 //! A layer holds a posterior for each of its tensors and the prior they answer to. How its weights enter a forward pass
 //! is the caller's choice, a [`Pass`]: the means alone, or one draw by an [`Estimator`].
 
+mod batch_norm;
 mod conv2d;
+mod embedding;
 mod layer;
 mod linear;
+mod lstm;
 mod pass;
 
+pub use batch_norm::{BatchNorm, BatchNormConfig};
 pub use conv2d::{Conv2d, Conv2dConfig};
+pub use embedding::{Embedding, EmbeddingConfig};
 pub use layer::{LayerConfig, Weights};
 pub use linear::{Linear, LinearConfig};
-pub use pass::{Estimator, Pass};
+pub use lstm::{Lstm, LstmConfig};
+pub use pass::{Estimator, Pass, Statistics};

@@ -1,11 +1,12 @@
-//! How weights enter a forward pass: their means, or one draw, and by which estimator.
+//! How weights enter a forward pass: their means, one draw by which estimator, or many.
 
 use std::fmt;
 use std::str::FromStr;
 
+use burn::tensor::Tensor;
 use ktied_kernels::{NoiseKey, Purpose};
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 /// How the noise of a posterior is turned into a gradient.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -33,7 +34,7 @@ impl fmt::Display for Estimator {
 impl FromStr for Estimator {
     type Err = Error;
 
-    fn from_str(text: &str) -> Result<Self, Error> {
+    fn from_str(text: &str) -> Result<Self> {
         match text {
             "reparam" => Ok(Self::Reparam),
             "flipout" => Ok(Self::Flipout),
@@ -43,18 +44,28 @@ impl FromStr for Estimator {
     }
 }
 
+/// Whose mean and variance batch normalisation uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Statistics {
+    /// Those of the batch, which the running averages then take in: training.
+    Batch,
+    /// The running averages: evaluation.
+    Running,
+}
+
 /// One forward pass through a network: means only, or a draw that is a pure function of (seed, step, layer).
 ///
 /// ```
 /// use ktied::nn::{Estimator, Pass};
 /// let training = Pass::sampled(42, 1000, Estimator::Flipout); // seed, step
 /// assert_ne!(training, Pass::sampled(42, 1001, Estimator::Flipout));
+/// let tenth_of_many = Pass::prediction(42, 9); // seed, draw
 /// let deterministic = Pass::Means;
-/// # let _ = deterministic;
+/// # let _ = (tenth_of_many, deterministic);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
-    /// Every weight at its mean.
+    /// Every weight at its mean, to predict.
     Means,
     /// One draw.
     Sampled {
@@ -64,23 +75,76 @@ pub enum Pass {
         root: NoiseKey,
         /// Which draw; in training the step.
         step: u64,
+        /// What batch normalisation does.
+        statistics: Statistics,
     },
 }
 
 impl Pass {
     /// The draw of one training step.
     pub fn sampled(seed: u64, step: u64, estimator: Estimator) -> Self {
-        Self::Sampled { estimator, root: NoiseKey::new(seed), step }
+        Self::Sampled { estimator, root: NoiseKey::new(seed), step, statistics: Statistics::Batch }
+    }
+
+    /// The draws of one training step that takes several; the first is that of [`Pass::sampled`].
+    pub fn several(seed: u64, step: u64, estimator: Estimator, num_draws: u64) -> impl Iterator<Item = Self> {
+        let (first, root) = (Self::sampled(seed, step, estimator), NoiseKey::new(seed).child(Purpose::Draws));
+        let later = (1..num_draws).map(move |draw| root.fold(draw));
+        let statistics = Statistics::Batch;
+        std::iter::once(first).chain(later.map(move |root| Self::Sampled { estimator, root, step, statistics }))
+    }
+
+    /// Draw number `draw` of a prediction: one network for every example, with noise that no training step has.
+    pub fn prediction(seed: u64, draw: u64) -> Self {
+        let root = NoiseKey::new(seed).child(Purpose::Evaluate);
+        Self::Sampled { estimator: Estimator::Reparam, root, step: draw, statistics: Statistics::Running }
+    }
+
+    /// The outputs of the first `num_draws` draws of a prediction in one tensor, where `forward` gives one of them: of
+    /// a layer, a network, or any function of passes.
+    ///
+    /// # Shapes
+    /// - an output: `[…]` of rank `D`; result: `[S, …]` of rank `D2` = D + 1
+    ///
+    /// # Errors
+    /// What `forward` says.
+    ///
+    /// ```
+    /// use burn::tensor::{Device, Tensor};
+    /// use ktied::nn::{LayerConfig, LinearConfig, Pass};
+    ///
+    /// let layer = LayerConfig::new("dense", 0, "k-tied:2".parse()?);
+    /// let linear = LinearConfig { inputs: 8, outputs: 4, activation: Default::default(), layer }.init(&Device::flex())?;
+    /// let x = Tensor::<2>::ones([3, 8], &Device::flex());
+    /// let draws: Tensor<3> = Pass::stack_predictions(42, 10, |pass| linear.forward(x.clone(), &pass))?;
+    /// assert_eq!(draws.dims(), [10, 3, 4]);
+    /// # Ok::<(), ktied::Error>(())
+    /// ```
+    pub fn stack_predictions<const D: usize, const D2: usize>(
+        seed: u64,
+        num_draws: u64,
+        forward: impl Fn(Self) -> Result<Tensor<D>>,
+    ) -> Result<Tensor<D2>> {
+        let draws = (0..num_draws.max(1)).map(|draw| forward(Self::prediction(seed, draw)));
+        Ok(Tensor::stack(draws.collect::<Result<_>>()?, 0))
     }
 
     /// What `local` on a whole network means for a layer that uses its weights at several positions: Flipout. Every
     /// other pass is itself.
     pub fn where_weights_are_shared(self) -> Self {
         match self {
-            Self::Sampled { estimator: Estimator::Local, root, step } => {
-                Self::Sampled { estimator: Estimator::Flipout, root, step }
+            Self::Sampled { estimator: Estimator::Local, root, step, statistics } => {
+                Self::Sampled { estimator: Estimator::Flipout, root, step, statistics }
             }
             other => other,
+        }
+    }
+
+    /// Whose mean and variance batch normalisation uses.
+    pub fn statistics(self) -> Statistics {
+        match self {
+            Self::Means => Statistics::Running,
+            Self::Sampled { statistics, .. } => statistics,
         }
     }
 }

@@ -190,6 +190,16 @@ pub trait FusedBackend: Backend {
         e: FloatTensor<Self>,
         op: O,
     ) -> FloatTensor<Self>;
+    /// Six operands.
+    fn fused_6<O: FusedOp<6>>(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        c: FloatTensor<Self>,
+        d: FloatTensor<Self>,
+        e: FloatTensor<Self>,
+        f: FloatTensor<Self>,
+        op: O,
+    ) -> FloatTensor<Self>;
 }
 
 macro_rules! by_number_of_operands {
@@ -220,6 +230,7 @@ by_number_of_operands! {
     3 fused_3(a, b, c);
     4 fused_4(a, b, c, d);
     5 fused_5(a, b, c, d, e);
+    6 fused_6(a, b, c, d, e, f);
 }
 
 /// Why a kernel cannot refuse here.

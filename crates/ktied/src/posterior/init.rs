@@ -69,6 +69,29 @@ fn raw_of(form: ScaleForm, scale: f32) -> f32 {
     }
 }
 
+/// How the means of a kernel begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum LocInit {
+    /// N(0, 2/fan-in) (He et al., 2015), for weights before rectifiers.
+    #[default]
+    He,
+    /// N(0, scale²)
+    Normal {
+        /// Their standard deviation.
+        scale: f64,
+    },
+}
+
+impl LocInit {
+    /// Standard deviation of the first means of a kernel with `fan_in` inputs.
+    pub fn scale(self, fan_in: usize) -> f64 {
+        match self {
+            Self::He => (2.0 / fan_in.max(1) as f64).sqrt(),
+            Self::Normal { scale } => scale,
+        }
+    }
+}
+
 /// Everything that the first values of one tensor depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct WeightInit<'a> {
@@ -83,9 +106,9 @@ pub struct WeightInit<'a> {
 }
 
 impl WeightInit<'_> {
-    /// Means N(0, 2/fan-in) (He et al., 2015), the default for weights before rectifiers.
+    /// Means by He's rule.
     pub fn he(fan_in: usize, scale: ScaleInit, key: NoiseKey, device: &Device) -> WeightInit<'_> {
-        WeightInit { loc_scale: (2.0 / fan_in.max(1) as f64).sqrt(), scale, key, device }
+        WeightInit { loc_scale: LocInit::He.scale(fan_in), scale, key, device }
     }
 
     /// First means.

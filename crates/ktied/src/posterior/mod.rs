@@ -13,7 +13,7 @@ mod mean_field;
 mod point;
 
 pub use family::Family;
-pub use init::{ScaleInit, WeightInit};
+pub use init::{LocInit, ScaleInit, WeightInit};
 pub use k_tied::KTied;
 pub use kind::{PosteriorKind, Table1};
 pub use matrix_normal::MatrixNormal;

@@ -2,8 +2,11 @@
 //! precision, and that against central differences with the noise frozen.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{DType, Device, Tensor, TensorData};
-use ktied::nn::{Conv2d, Conv2dConfig, Estimator, LayerConfig, Linear, LinearConfig, Pass};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use ktied::nn::{
+    BatchNormConfig, Conv2d, Conv2dConfig, EmbeddingConfig, Estimator, LayerConfig, Linear, LinearConfig, LstmConfig,
+    Pass,
+};
 use ktied::ops::{Border, ConvWindow};
 use ktied::posterior::ScaleInit;
 use ktied::{Activation, ScaleForm};
@@ -135,6 +138,85 @@ fn convolutions_have_the_right_gradients_under_every_posterior_and_estimator() {
                     (y * weights).sum() + layer.weights.kl().unwrap() * 0.01
                 });
             }
+        }
+    }
+}
+
+#[test]
+fn recurrent_layers_have_the_right_gradients_under_every_posterior_and_estimator() {
+    for ([time, batch, inputs, hidden], seed) in [([1, 1, 2, 2], 1), ([4, 3, 2, 3], 2)] {
+        for posterior in POSTERIORS {
+            for estimator in [Estimator::Reparam, Estimator::Flipout] {
+                let layer = config(posterior, ScaleForm::Softplus, seed);
+                let layer = LstmConfig { inputs, hidden, layer }.init(&Device::flex().autodiff()).unwrap();
+                let pass = Pass::sampled(9, seed, estimator);
+                let x = |dtype| tensor(random(time * batch * inputs, 5), dtype).reshape([time, batch, inputs]);
+                let kl = |layer: &ktied::nn::Lstm| layer.kernel.kl().unwrap() + layer.recurrent.kl().unwrap();
+                assert_gradients(&format!("all {posterior} {estimator}"), &layer, |layer, dtype| {
+                    let y = layer.forward(x(dtype), &pass).unwrap();
+                    let weights = tensor(random(time * batch * hidden, 6), dtype).reshape([time, batch, hidden]);
+                    (y * weights).sum() + kl(layer) * 0.01
+                });
+                assert_gradients(&format!("last {posterior} {estimator}"), &layer, |layer, dtype| {
+                    let y = layer.forward_last(x(dtype), &pass).unwrap();
+                    (y * tensor(random(batch * hidden, 6), dtype).reshape([batch, hidden])).sum() + kl(layer) * 0.01
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn embeddings_have_the_right_gradients_under_every_posterior_and_estimator() {
+    let ids = Tensor::<2, Int>::from_data([[0, 3, 3, 1], [5, 3, 0, 0]], &Device::flex());
+    for posterior in POSTERIORS {
+        for estimator in [Estimator::Reparam, Estimator::Flipout] {
+            let layer = config(posterior, ScaleForm::Log, 1);
+            let layer = EmbeddingConfig { words: 6, width: 3, layer }.init(&Device::flex().autodiff()).unwrap();
+            let pass = Pass::sampled(9, 2, estimator);
+            for time_first in [false, true] {
+                assert_gradients(&format!("{posterior} {estimator}"), &layer, |layer, dtype| {
+                    let y = match time_first {
+                        true => layer.forward_time_first(ids.clone(), &pass).unwrap().swap_dims(0, 1),
+                        false => layer.forward(ids.clone(), &pass).unwrap(),
+                    };
+                    let weights = tensor(random(2 * 4 * 3, 6), dtype).reshape([2, 4, 3]);
+                    (y * weights).sum() + layer.weights.kl().unwrap() * 0.01
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn batch_norm_has_the_right_gradients_with_either_statistics() {
+    for pass in [Pass::sampled(1, 0, Estimator::Reparam), Pass::Means] {
+        for frozen in [false, true] {
+            let config = BatchNormConfig { frozen, ..BatchNormConfig::new(3) };
+            let layer = config.init(&Device::flex().autodiff()).unwrap();
+            // Gradients of γ and β; those of x are the operation's, which has its own test.
+            assert_gradients("batch norm", &layer, |given, dtype| {
+                // Clones share their running averages, so each value needs a layer of its own.
+                let mut layer = config.init(&Device::flex().autodiff()).unwrap();
+                (layer.gamma, layer.beta) = (given.gamma.clone(), given.beta.clone());
+                let x = tensor(random(2 * 2 * 2 * 3, 5), dtype).reshape([2, 2, 2, 3]);
+                let weights = tensor(random(24, 6), dtype).reshape([2, 2, 2, 3]);
+                (layer.forward(x, &pass).unwrap() * weights).sum()
+            });
+        }
+    }
+}
+
+#[test]
+fn dense_layers_at_several_positions_have_the_right_gradients() {
+    for posterior in POSTERIORS {
+        for estimator in [Estimator::Reparam, Estimator::Flipout] {
+            let (layer, pass) = (linear(posterior, ScaleForm::Log, [4, 3], 1), Pass::sampled(9, 2, estimator));
+            assert_gradients(&format!("{posterior} {estimator}"), &layer, |layer, dtype| {
+                let x = tensor(random(2 * 5 * 4, 5), dtype).reshape([2, 5, 4]);
+                let weights = tensor(random(2 * 5 * 3, 6), dtype).reshape([2, 5, 3]);
+                (layer.forward(x, &pass).unwrap() * weights).sum() + layer.weights.kl().unwrap() * 0.01
+            });
         }
     }
 }

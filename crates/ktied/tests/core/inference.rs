@@ -64,7 +64,7 @@ fn infer(posterior: &str, estimator: Estimator, num_train: usize) -> (Vec<f64>, 
     let x = Tensor::<1>::from_floats(&x[..], &device).reshape([B, M]);
     let y = Tensor::<1>::from_floats(&y[..], &device).reshape([B, N]);
     let (scale, prior) = (ScaleInit { scale: 0.1, ..Default::default() }, PriorRule::Normal { scale: PRIOR });
-    let layer = LayerConfig { bias: false, scale, prior, ..LayerConfig::new("w", 0, posterior.parse().unwrap()) };
+    let layer = LayerConfig { bias: None, scale, prior, ..LayerConfig::new("w", 0, posterior.parse().unwrap()) };
     let config = LinearConfig { inputs: M, outputs: N, activation: Activation::Identity, layer };
     let mut layer: Linear = config.init(&device.autodiff()).unwrap();
     let (mut optimizer, elbo) = (AdamConfig::new().init(), Elbo::new(num_train).unwrap());

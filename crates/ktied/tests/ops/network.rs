@@ -1,7 +1,8 @@
 //! Layers and likelihoods.
 
 use burn::tensor::{Device, Tensor};
-use ktied::ops::{self, BatchMoments, Border, ConvWindow, LstmTensors};
+use ktied::NoiseKey;
+use ktied::ops::{self, BatchMoments, Border, ConvWindow, LstmPerturbation, LstmSigns, LstmTensors};
 use ktied_kernels::activation::Activation::{Identity, Relu};
 
 use crate::compare::{assert_paths_agree, random, second_backend};
@@ -86,20 +87,40 @@ fn batch_norm_returns_the_moments_of_the_batch() {
 #[test]
 fn lstms_agree_on_every_path() {
     for (t, b, m, h) in [(1, 1, 1, 1), (4, 3, 5, 2), (7, 9, 3, 8)] {
-        let inputs = [random(t * b * m, 1), random(m * 4 * h, 2), random(h * 4 * h, 3), random(4 * h, 4)];
-        let operands = |x: &[Tensor<1>]| {
-            let (kernel, recurrent) = (x[1].clone().reshape([m, 4 * h]), x[2].clone().reshape([h, 4 * h]));
-            (x[0].clone().reshape([t, b, m]), LstmTensors { kernel, recurrent, bias: Some(x[3].clone()) })
-        };
-        assert_paths_agree(&format!("all {t}×{b}×{m}→{h}"), &inputs, &|x| {
-            let (x, weights) = operands(x);
-            flat(ops::lstm(x, weights).unwrap())
-        });
-        assert_paths_agree(&format!("last {t}×{b}×{m}→{h}"), &inputs, &|x| {
-            let (x, weights) = operands(x);
-            flat(ops::lstm_last(x, weights).unwrap())
-        });
+        let (kernel_len, recurrent_len) = (m * 4 * h, h * 4 * h);
+        let mut inputs = vec![random(t * b * m, 1), random(kernel_len, 2), random(recurrent_len, 3), random(4 * h, 4)];
+        for flipout in [false, true] {
+            if flipout {
+                inputs.extend([random(kernel_len, 5), random(recurrent_len, 6)]);
+            }
+            let kernels = |x: &[Tensor<1>]| (x[0].clone().reshape([m, 4 * h]), x[1].clone().reshape([h, 4 * h]));
+            let operands = |x: &[Tensor<1>]| {
+                let [x_key, hidden, gates] = [1, 2, 3].map(NoiseKey::new);
+                let flip = x.get(4..).filter(|flip| !flip.is_empty()).map(|flip| {
+                    let (kernel, recurrent) = kernels(flip);
+                    LstmPerturbation { kernel, recurrent, signs: LstmSigns { x: x_key, hidden, gates } }
+                });
+                let (kernel, recurrent) = kernels(&x[1..]);
+                (x[0].clone().reshape([t, b, m]), LstmTensors { kernel, recurrent, bias: Some(x[3].clone()), flip })
+            };
+            assert_paths_agree(&format!("all {t}×{b}×{m}→{h}, flipout {flipout}"), &inputs, &|x| {
+                let (x, weights) = operands(x);
+                flat(ops::lstm(x, weights).unwrap())
+            });
+            assert_paths_agree(&format!("last {t}×{b}×{m}→{h}, flipout {flipout}"), &inputs, &|x| {
+                let (x, weights) = operands(x);
+                flat(ops::lstm_last(x, weights).unwrap())
+            });
+        }
     }
+}
+
+#[test]
+fn embeddings_agree_on_every_path() {
+    let ids: Vec<u32> = (0..40).map(|i| (i * i + 3) % 11).collect();
+    assert_paths_agree("embedding", &[random(12 * 5, 1)], &|t| {
+        flat(ops::embedding(t[0].clone().reshape([12, 5]), &ids).unwrap())
+    });
 }
 
 #[test]

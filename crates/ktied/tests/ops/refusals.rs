@@ -25,7 +25,7 @@ fn both_paths_refuse_the_same_operands_with_the_same_sentence() {
         let z2 = |m, n| zeros([m, n], dtype);
         let z4 = |shape| zeros::<4>(shape, dtype);
         let window = |kernel, border| ConvWindow { kernel, stride: [1, 1], border };
-        let lstm = LstmTensors { kernel: z2(3, 8), recurrent: z2(2, 7), bias: None };
+        let lstm = LstmTensors { kernel: z2(3, 8), recurrent: z2(2, 7), bias: None, flip: None };
         let step = AdamStep { lr: 0.1, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-8, step: 0 };
         let moments = BatchMoments { mean: vec![0.0], var: vec![0.0; 2] };
         let cases = [

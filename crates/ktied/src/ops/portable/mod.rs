@@ -5,7 +5,8 @@ mod network;
 mod variational;
 
 pub use network::{
-    avg_pool2d, batch_norm, conv2d, dense, frozen_norm, lstm, max_pool2d, sigmoid_cross_entropy, softmax_cross_entropy,
+    avg_pool2d, batch_norm, conv2d, dense, embedding, frozen_norm, lstm, max_pool2d, sigmoid_cross_entropy,
+    softmax_cross_entropy,
 };
 pub use variational::{
     adam_update, add_local_noise, draw_k_tied, draw_mean_field, k_tied_scale, k_tied_variance, kl_k_tied,

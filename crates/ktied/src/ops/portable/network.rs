@@ -6,7 +6,7 @@ use burn::tensor::{Int, Tensor, TensorData, activation};
 use ktied_kernels::activation::Activation;
 use ktied_kernels::conv::Conv2dShape;
 
-use crate::ops::BatchMoments;
+use crate::ops::{BatchMoments, LstmSigns, LstmTensors};
 
 fn activate<const D: usize>(z: Tensor<D>, kind: Activation) -> Tensor<D> {
     match kind {
@@ -97,15 +97,25 @@ pub fn frozen_norm<const D: usize>(
 }
 
 /// See [`lstm`](crate::ops::lstm).
-pub fn lstm(x: Tensor<3>, kernel: Tensor<2>, recurrent: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
+pub fn lstm(x: Tensor<3>, weights: LstmTensors) -> Tensor<3> {
+    let LstmTensors { kernel, recurrent, bias, flip } = weights;
     let [time, batch, inputs] = x.dims();
     let size = recurrent.dims()[0];
-    let zeros = || Tensor::<2>::zeros([batch, size], (&x.device(), x.dtype()));
-    let (mut h, mut c) = (zeros(), zeros());
+    let zeros = |width| Tensor::<2>::zeros([batch, width], (&x.device(), x.dtype()));
+    let signs = flip.as_ref().map(|flip| {
+        let LstmSigns { x, hidden, gates } = flip.signs;
+        [(x, inputs), (hidden, size), (gates, 4 * size)].map(|(key, width)| super::signs(&zeros(width), key))
+    });
+    let (mut h, mut c) = (zeros(size), zeros(size));
     let mut all = Vec::with_capacity(time);
     for step in 0..time {
         let x = x.clone().narrow(0, step, 1).reshape([batch, inputs]);
-        let mut z = x.matmul(kernel.clone()) + h.matmul(recurrent.clone());
+        let mut z = x.clone().matmul(kernel.clone()) + h.clone().matmul(recurrent.clone());
+        if let (Some(flip), Some([x_signs, h_signs, z_signs])) = (&flip, &signs) {
+            let from_x = (x * x_signs.clone()).matmul(flip.kernel.clone());
+            let from_h = (h * h_signs.clone()).matmul(flip.recurrent.clone());
+            z = z + (from_x + from_h) * z_signs.clone();
+        }
         if let Some(bias) = &bias {
             z = z + bias.clone().unsqueeze();
         }
@@ -116,6 +126,14 @@ pub fn lstm(x: Tensor<3>, kernel: Tensor<2>, recurrent: Tensor<2>, bias: Option<
         all.push(h.clone());
     }
     Tensor::stack(all, 0)
+}
+
+/// See [`embedding`](crate::ops::embedding).
+pub fn embedding(table: Tensor<2>, ids: &[u32]) -> Tensor<2> {
+    let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
+    let count = ids.len();
+    let ids = Tensor::<1, Int>::from_data(TensorData::new(ids, [count]), &table.device());
+    table.select(0, ids)
 }
 
 /// See [`softmax_cross_entropy`](crate::ops::softmax_cross_entropy).

@@ -1,0 +1,155 @@
+//! All steps of a block of examples: what one task does.
+
+use super::flip::BlockFlip;
+use super::step::{step_rows, step_rows_backward};
+use super::{HiddenGradient, LstmShape, LstmTape, LstmWeights};
+use crate::error::{Check, Result};
+use crate::gemm::{Mat, Threads, Update, product};
+use crate::scratch::with_scratch;
+
+/// Examples that one task takes: few enough for many tasks, enough to make a recurrent product worth its weights.
+const MIN_BLOCK: usize = 8;
+const MAX_BLOCK: usize = 64;
+const NUM_BLOCKS: usize = 8;
+
+/// Lengths that follow from a checked shape.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub shape: LstmShape,
+    /// T·B
+    pub steps: usize,
+    /// 4H
+    pub width: usize,
+    /// Examples that one task takes.
+    pub block: usize,
+}
+
+impl Plan {
+    pub fn new(check: Check, shape: LstmShape, x: &[f32], weights: &LstmWeights<'_>) -> Result<Self> {
+        let LstmShape { time, batch, inputs, hidden } = shape;
+        let (steps, width) = (check.product(&[time, batch])?, check.product(&[4, hidden])?);
+        check.len("x", x, check.product(&[steps, inputs])?)?;
+        check.len("kernel", weights.kernel, check.product(&[inputs, width])?)?;
+        check.len("recurrent", weights.recurrent, check.product(&[hidden, width])?)?;
+        weights.bias.map_or(Ok(()), |bias| check.len("bias", bias, width))?;
+        weights.flip.map_or(Ok(()), |flip| flip.check(check, shape, width))?;
+        let block = batch.div_ceil(NUM_BLOCKS).clamp(MIN_BLOCK, MAX_BLOCK);
+        Ok(Self { shape, steps, width, block })
+    }
+
+    /// Cuts `[T, B, columns]` into blocks of examples: for each block its part of every step; an empty array into
+    /// blocks without any.
+    pub fn split<'a>(&self, data: &'a mut [f32], columns: usize) -> Vec<Vec<&'a mut [f32]>> {
+        let LstmShape { time, batch, .. } = self.shape;
+        let mut blocks: Vec<Vec<_>> = Vec::new();
+        blocks.resize_with(batch.div_ceil(self.block), || Vec::with_capacity(time));
+        for step in data.chunks_exact_mut(batch * columns) {
+            for (block, part) in blocks.iter_mut().zip(step.chunks_mut(self.block * columns)) {
+                block.push(part);
+            }
+        }
+        blocks
+    }
+
+    /// out = Σ over steps of h₋₁ᵀ·dz: step t saw the hidden state of step t − 1, and the first step zeros.
+    pub fn recurrent_product(&self, out: &mut [f32], hidden: &[f32], dgates: &[f32]) -> Result<()> {
+        let LstmShape { batch, hidden: num_hidden, .. } = self.shape;
+        let later = self.steps - batch.min(self.steps);
+        let hidden = Mat::new(&hidden[..later * num_hidden], later, num_hidden)?;
+        let dgates = Mat::new(&dgates[(self.steps - later) * self.width..], later, self.width)?;
+        product(out, hidden.t(), dgates, Update::Overwrite, Threads::All)
+    }
+}
+
+/// A block's part of every step.
+pub(super) struct ForwardBlock<'a> {
+    /// The input's share of z on entry, gates on return; `[rows, 4H]` each.
+    pub gates: Vec<&'a mut [f32]>,
+    /// The input's share of Flipout's deviation, before its signs; none without Flipout.
+    pub deviations: Vec<&'a mut [f32]>,
+    /// `[rows, H]` each.
+    pub cells: Vec<&'a mut [f32]>,
+    /// `[rows, H]` each.
+    pub hidden: Vec<&'a mut [f32]>,
+}
+
+impl ForwardBlock<'_> {
+    /// From the first step to the last.
+    pub fn run(self, recurrent: Mat<'_>, bias: &[f32], flip: Option<BlockFlip<'_>>) -> Result<()> {
+        let Self { gates, deviations, cells, hidden } = self;
+        let num_hidden = bias.len() / 4;
+        let mut deviations = deviations.into_iter();
+        let mut before: Option<(&[f32], &[f32])> = None;
+        for ((gates, cells), hidden) in gates.into_iter().zip(cells).zip(hidden) {
+            if let Some((_, hidden_before)) = before {
+                let hidden_before = Mat::new(hidden_before, hidden.len() / num_hidden, num_hidden)?;
+                product(gates, hidden_before, recurrent, Update::Accumulate, Threads::One)?;
+            }
+            if let (Some(flip), Some(deviation)) = (&flip, deviations.next()) {
+                flip.add(gates, deviation, before.map(|(_, hidden)| hidden))?;
+            }
+            match before {
+                Some((cells_before, _)) => cells.copy_from_slice(cells_before),
+                None => cells.fill(0.0),
+            }
+            step_rows(gates, cells, hidden, bias);
+            before = Some((cells, hidden));
+        }
+        Ok(())
+    }
+}
+
+/// A block's part of every step, on the way back.
+pub(super) struct BackwardBlock<'a> {
+    /// dz, to be written; `[rows, 4H]` each.
+    pub dgates: Vec<&'a mut [f32]>,
+    /// r∘dz, to be written; none without Flipout.
+    pub signed: Vec<&'a mut [f32]>,
+    /// The block's first example.
+    pub first: usize,
+}
+
+impl BackwardBlock<'_> {
+    /// From the last step to the first.
+    pub fn run(
+        self,
+        dhidden: HiddenGradient<'_>,
+        tape: LstmTape<'_>,
+        recurrent_t: Mat<'_>,
+        flip: Option<BlockFlip<'_>>,
+        plan: &Plan,
+    ) -> Result<()> {
+        let LstmShape { time, batch, hidden: num_hidden, .. } = plan.shape;
+        let Self { dgates, signed, first } = self;
+        let num_rows = plan.block.min(batch - first);
+        let len = num_rows * num_hidden;
+        // This block's part of step t in an array of `columns` an example.
+        let part = |t: usize, columns: usize| (t * batch + first) * columns..(t * batch + first + num_rows) * columns;
+        let zeros = vec![0.0; len];
+        let mut signed = signed.into_iter().rev();
+        with_scratch(3 * len, |carry| {
+            carry.fill(0.0);
+            let (dh, rest) = carry.split_at_mut(len);
+            let (dc, deviation) = rest.split_at_mut(len);
+            for (t, dgates) in dgates.into_iter().enumerate().rev() {
+                match dhidden {
+                    HiddenGradient::All(all) => add(dh, &all[part(t, num_hidden)]),
+                    HiddenGradient::Last(last) if t + 1 == time => add(dh, &last[part(0, num_hidden)]),
+                    HiddenGradient::Last(_) => {}
+                }
+                let cells_before = if t == 0 { &zeros } else { &tape.cells[part(t - 1, num_hidden)] };
+                let (gates, cells) = (&tape.gates[part(t, plan.width)], &tape.cells[part(t, num_hidden)]);
+                step_rows_backward(dgates, dc, dh, gates, cells, cells_before, num_hidden);
+                product(dh, Mat::new(dgates, num_rows, plan.width)?, recurrent_t, Update::Overwrite, Threads::One)?;
+                if let (Some(flip), Some(signed)) = (&flip, signed.next()) {
+                    flip.add_backward(dh, signed, deviation, dgates)?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+fn add(total: &mut [f32], part: &[f32]) {
+    total.iter_mut().zip(part).for_each(|(t, p)| *t += p);
+}
