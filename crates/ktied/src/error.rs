@@ -96,6 +96,34 @@ pub enum Error {
         /// How many there are.
         words: usize,
     },
+    /// A likelihood that nobody knows.
+    #[error("likelihood `{found}` is unknown: use softmax, bernoulli, gaussian or gaussian-fixed")]
+    UnknownLikelihood {
+        /// What was asked for.
+        found: String,
+    },
+    /// A likelihood of numbers for classes, or the other way round.
+    #[error("the likelihood `{likelihood}` does not fit a data set whose targets are {found}")]
+    WrongTargets {
+        /// The likelihood.
+        likelihood: &'static str,
+        /// What the data set has.
+        found: &'static str,
+    },
+    /// A class that is neither yes nor no.
+    #[error("a bernoulli likelihood has classes 0 and 1, got {found}")]
+    NotABit {
+        /// The class.
+        found: u32,
+    },
+    /// Words for a network of numbers, or the other way round.
+    #[error("the model `{model}` does not fit a data set whose inputs are {found}")]
+    WrongInputs {
+        /// The model.
+        model: &'static str,
+        /// What the data set has.
+        found: &'static str,
+    },
     /// Local reparameterisation of a layer whose weights and bias store their scales differently.
     #[error("a layer under local reparameterisation must store the scales of weights and bias in the same form")]
     MixedForms,

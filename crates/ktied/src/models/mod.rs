@@ -1,5 +1,6 @@
 //! The paper's models: descriptions of sizes that count their parameters, and the networks made of them.
 
+mod any;
 mod layer;
 mod lenet;
 mod lstm;
@@ -9,6 +10,7 @@ mod preset;
 mod resnet18;
 mod spec;
 
+pub use any::{AnyNetwork, Features, Images};
 pub use layer::{LayerSpec, Role, Totals};
 pub use lenet::{LeNet, LeNetSpec};
 pub use lstm::{LstmClassifier, LstmSpec};

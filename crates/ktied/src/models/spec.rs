@@ -96,6 +96,16 @@ impl ModelSpec {
             Self::ResNet18(spec) => spec.layers(posterior),
         }
     }
+
+    /// How many numbers the network gives an example.
+    pub fn outputs(&self) -> usize {
+        match self {
+            Self::Mlp(spec) => spec.sizes.last().copied().unwrap_or(0),
+            Self::LeNet(spec) => spec.classes,
+            Self::Lstm(_) => 1,
+            Self::ResNet18(spec) => spec.classes,
+        }
+    }
 }
 
 #[cfg(test)]
