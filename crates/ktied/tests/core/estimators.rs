@@ -10,7 +10,7 @@ use ktied::ops::{self, Border, ConvWindow};
 use ktied::posterior::{Family, Posterior, ScaleInit};
 use ktied::{Activation, NoiseKey};
 
-use crate::support::{assert_close, host, random};
+use crate::support::{assert_close, distance_from_normal, dkw_bound, host, random};
 
 const ESTIMATORS: [Estimator; 3] = [Estimator::Reparam, Estimator::Flipout, Estimator::Local];
 const POSTERIORS: [&str; 4] = ["mean-field", "k-tied:1", "k-tied:2", "matrix-normal"];
@@ -28,21 +28,6 @@ fn linear(posterior: &str, id: u64) -> Linear {
 
 fn input(rows: usize) -> Tensor<2> {
     Tensor::<1>::from_floats(&random(rows * 6, 3)[..], &Device::flex()).reshape([rows, 6])
-}
-
-fn cdf(z: f64) -> f64 {
-    0.5 * libm::erfc(-z / std::f64::consts::SQRT_2)
-}
-
-/// Largest distance between the empirical and the standard normal distribution function.
-fn distance_from_normal(mut z: Vec<f64>) -> f64 {
-    z.sort_by(f64::total_cmp);
-    let len = z.len() as f64;
-    z.iter().enumerate().map(|(i, &z)| (cdf(z) - (i as f64 + 0.5) / len).abs()).fold(0.0, f64::max)
-}
-
-fn dkw_bound(len: usize) -> f64 {
-    ((2.0f64 / 1e-6).ln() / (2.0 * len as f64)).sqrt()
 }
 
 /// Activations of many steps, standardised by their exact mean and standard deviation, one list an activation.

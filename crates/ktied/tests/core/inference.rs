@@ -1,5 +1,6 @@
 //! Inference where the answer is known: Bayesian linear regression, whose best diagonal Gaussian has a closed form.
 
+mod calibration;
 mod rank;
 
 use burn::optim::GradientsParams;
@@ -41,7 +42,7 @@ impl Regression {
         let (x, y, noise_precision) = (matrix(&self.x, m), matrix(&self.y, n), matrix(&self.noise_precision, n));
         let mut layer = self.layer(posterior);
         let (mut optimizer, elbo) = (AdamConfig::new().init(), Elbo::new(num_train).unwrap());
-        let mut sum = Fit { loc: vec![0.0; m * n], scale: vec![0.0; m * n] };
+        let [mut loc, mut scale] = [(); 2].map(|()| Tensor::<2>::zeros([m, n], &Device::flex()));
         for step in 0..num_steps {
             let mean = layer.forward(x.clone(), &Pass::sampled(1, step, estimator)).unwrap();
             let nll = ((mean - y.clone()).square() * noise_precision.clone()).sum() / (2.0 * b as f64);
@@ -49,12 +50,12 @@ impl Regression {
             let grads = GradientsParams::from_grads(loss.backward(), &layer);
             layer = optimizer.step(0.03 / (1.0 + step as f64 / 150.0), layer, grads);
             if step >= num_steps / 2 {
-                add(&mut sum.loc, host(layer.weights.kernel.loc()));
-                add(&mut sum.scale, host(layer.weights.kernel.scale().unwrap()));
+                loc = loc + layer.weights.kernel.loc().inner();
+                scale = scale + layer.weights.kernel.scale().unwrap().inner();
             }
         }
-        let mean = |sum: Vec<f64>| sum.iter().map(|s| s / (num_steps - num_steps / 2) as f64).collect();
-        Fit { loc: mean(sum.loc), scale: mean(sum.scale) }
+        let mean = |sum| host(sum / (num_steps - num_steps / 2) as f64);
+        Fit { loc: mean(loc), scale: mean(scale) }
     }
 
     fn layer(&self, posterior: &str) -> Linear {
@@ -64,10 +65,6 @@ impl Regression {
         let config = LinearConfig { inputs, outputs, activation: Activation::Identity, layer };
         config.init(&Device::flex().autodiff()).unwrap()
     }
-}
-
-fn add(sum: &mut [f64], values: Vec<f64>) {
-    sum.iter_mut().zip(values).for_each(|(s, v)| *s += v);
 }
 
 const B: usize = 60;

@@ -41,6 +41,22 @@ pub fn assert_close(what: &str, found: &[f64], expected: &[f64], tolerance: f64)
     }
 }
 
+fn cdf(z: f64) -> f64 {
+    0.5 * libm::erfc(-z / std::f64::consts::SQRT_2)
+}
+
+/// Largest distance between the empirical and the standard normal distribution function.
+pub fn distance_from_normal(mut z: Vec<f64>) -> f64 {
+    z.sort_by(f64::total_cmp);
+    let len = z.len() as f64;
+    z.iter().enumerate().map(|(i, &z)| (cdf(z) - (i as f64 + 0.5) / len).abs()).fold(0.0, f64::max)
+}
+
+/// Dvoretzky–Kiefer–Wolfowitz: what [`distance_from_normal`] of `len` standard normals exceeds once in a million times.
+pub fn dkw_bound(len: usize) -> f64 {
+    ((2.0f64 / 1e-6).ln() / (2.0 * len as f64)).sqrt()
+}
+
 /// The same posterior with nothing but the methods that the trait provides.
 #[derive(Debug, Module)]
 pub struct Plain {
