@@ -2,6 +2,7 @@
 
 mod estimators;
 mod families;
+mod golden;
 mod gradients;
 mod inference;
 mod networks;
