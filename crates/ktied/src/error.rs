@@ -2,7 +2,9 @@
 
 use ktied_kernels::ShapeError;
 
-/// Why a network could not be built or run.
+use crate::data::DataError;
+
+/// Why a network could not be built or run, or its data not be read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A k-tied rank that the layer's matrix does not allow.
@@ -130,6 +132,9 @@ pub enum Error {
     /// Operands that do not fit.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    /// Data that are missing or wrong.
+    #[error(transparent)]
+    Data(#[from] DataError),
 }
 
 /// What fallible functions of this crate return.
