@@ -19,7 +19,7 @@ use ktied::models::{Mlp, MlpSpec, Network, NetworkConfig, PosteriorSpec};
 use ktied::nn::{Estimator, Pass};
 use ktied::objective::Elbo;
 use ktied::ops::{self, portable};
-use ktied::posterior::{Family, ScaleInit};
+use ktied::posterior::Family;
 use ktied::prior::PriorRule;
 use ktied::train::AdamConfig;
 use ktied::{NoiseKey, Purpose};
@@ -91,9 +91,8 @@ fn labels(examples: Range<usize>) -> Vec<u32> {
 
 /// Scales large enough that the noise matters to the losses.
 fn mlp(posterior: &str) -> Mlp {
-    let scale = ScaleInit { scale: 0.3, ..ScaleInit::default() };
-    let config = NetworkConfig::new(PosteriorSpec::new(posterior.parse().unwrap()));
-    let config = NetworkConfig { scale, prior: PriorRule::Normal { scale: PRIOR }, ..config };
+    let posterior = PosteriorSpec { init_scale: 0.3, ..PosteriorSpec::new(posterior.parse().unwrap()) };
+    let config = NetworkConfig { prior: PriorRule::Normal { scale: PRIOR }, ..NetworkConfig::new(posterior) };
     MlpSpec { sizes: SIZES.into() }.init(&config, &Device::flex().autodiff()).unwrap()
 }
 
