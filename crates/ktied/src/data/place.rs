@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Names a folder with data sets.
 pub const VARIABLE: &str = "KTIED_DATA";
 
-/// The folders in which data sets are looked for, in order; the last is where downloads go if nothing else is said.
+/// The folders in which data sets are looked for, in order; downloads go into the first.
 pub fn folders(dir: Option<&Path>) -> Vec<PathBuf> {
     folders_from(dir, std::env::var_os(VARIABLE), cache())
 }

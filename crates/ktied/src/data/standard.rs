@@ -299,12 +299,15 @@ impl Contents {
     /// SHA-256 of a file's contents, unpacked, of which no more is read than there should be and one byte.
     ///
     /// # Errors
-    /// A file that cannot be read.
+    /// A file that cannot be read, or that is longer.
     pub fn check(&self, path: &Path) -> Result<Checked, DataError> {
         let found = with_contents(path, |reader| {
             let mut digest = Digest::default();
             let read = digest.reader(std::io::Read::take(reader, self.len + 1));
-            read.map(|_| digest.hex()).map_err(|error| Fault::Packed { message: error.to_string() })
+            match read.map_err(|error| Fault::Packed { message: error.to_string() })? {
+                read if read > self.len => Err(Fault::TrailingBytes { what: "contents", expected: self.len as usize }),
+                _ => Ok(digest.hex()),
+            }
         })?;
         let file = path.file_name().map_or_else(|| self.file.into(), |name| name.to_string_lossy().into_owned());
         Ok(Checked { file, expected: self.sha256, found })

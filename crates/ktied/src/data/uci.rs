@@ -215,6 +215,8 @@ mod tests {
         let set = load("uci/t", &found, &DataSpec { validation: 0.1, test: 0.2, ..spec() }).unwrap();
         assert_eq!((set.train.len(), set.validation.len(), set.test.len()), (14, 2, 4));
         assert_eq!(set.train.inputs.width(), 2);
+        let Targets::Values { units, width: 1, .. } = &set.train.targets else { panic!("{set:?}") };
+        assert!(units.loc[0] < 0.0, "only the last column is negative");
         assert!(super::folder(&folder.0, "u").is_none());
     }
 
