@@ -2,8 +2,11 @@
 
 use std::process::ExitCode;
 
+use ktied::data::DataError;
 use ktied::data::digits::DigitsError;
 use ktied_kernels::ShapeError;
+
+use crate::fetch::FetchError;
 
 /// Why a command did not finish. Each kind has a fixed exit code; success is 0.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +17,20 @@ pub enum Failure {
     /// The data are not what they should be (3).
     #[error("the embedded digits: {0}")]
     Data(#[from] DigitsError),
+    /// A data set is missing or wrong (3), cannot be read (6), or there is none of that name or form (2).
+    #[error("{0}")]
+    DataSet(DataError),
+    /// Data sets that were checked are missing or wrong (3), or cannot be read (6); the report says the rest.
+    #[error("{message}")]
+    Faulty {
+        /// One sentence for each.
+        message: String,
+        /// Whether none of them could be read at all.
+        is_io: bool,
+    },
+    /// A download that failed (6), brought something else (3), or that nobody offers (2).
+    #[error("{0}")]
+    Fetch(#[from] FetchError),
     /// Training left the finite numbers (5).
     #[error("diverged at step {step}: the loss is {loss}")]
     Diverged {
@@ -40,6 +57,7 @@ impl From<ktied::Error> for Failure {
     fn from(error: ktied::Error) -> Self {
         match error {
             ktied::Error::Shape(error) => Self::Internal(error),
+            ktied::Error::Data(error) => Self::DataSet(error),
             other => Self::Usage(other.to_string()),
         }
     }
@@ -49,8 +67,13 @@ impl Failure {
     /// The code that the process ends with.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            Self::Usage(_) => 2,
-            Self::Data(_) => 3,
+            Self::Usage(_)
+            | Self::DataSet(DataError::UnknownSet { .. } | DataError::Setting { .. })
+            | Self::Fetch(FetchError::NoHost { .. }) => 2,
+            Self::DataSet(DataError::Io { .. }) | Self::Faulty { is_io: true, .. } => 6,
+            Self::Data(_) | Self::DataSet(_) | Self::Faulty { .. } => 3,
+            Self::Fetch(error) if error.is_of_data() || matches!(error, FetchError::Present { .. }) => 3,
+            Self::Fetch(_) => 6,
             Self::Diverged { .. } => 5,
             Self::Io { .. } => 6,
             Self::Internal(_) => 70,

@@ -1,9 +1,10 @@
-//! What the program `ktied` is made of: arguments, commands, exit codes, and the cases of `bench kernels`.
+//! What the program `ktied` is made of: arguments, commands, exit codes, downloads, and the cases of `bench kernels`.
 
 pub mod args;
 pub mod bench;
 mod commands;
 pub mod exit;
+pub mod fetch;
 mod set;
 mod table;
 
@@ -33,6 +34,7 @@ fn in_pool(args: &Args) -> Result<(), Failure> {
     pool.install(|| match &args.command {
         Command::Demo(demo) => commands::demo::run(demo, args),
         Command::Params(params) => commands::params::run(params, args),
+        Command::Data(data) => commands::data::run(data, args),
         Command::Bench(args::Bench::Kernels(kernels)) => commands::bench_kernels::run(kernels, args),
     })
 }

@@ -7,11 +7,17 @@ use crate::exit::Failure;
 /// Lines of text in columns; the first line is the heading.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
+    text_from: usize,
 }
 
 impl Table {
     pub(crate) fn new(heading: &[&str]) -> Self {
-        Self { rows: vec![heading.iter().map(|cell| (*cell).into()).collect()] }
+        Self { rows: vec![heading.iter().map(|cell| (*cell).into()).collect()], text_from: usize::MAX }
+    }
+
+    /// Columns from this one on hold text, which goes to the left, as the first column's does.
+    pub(crate) fn with_text_from(self, column: usize) -> Self {
+        Self { text_from: column, ..self }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
@@ -23,9 +29,9 @@ impl Table {
         let width = |c: usize| self.rows.iter().filter_map(|row| row.get(c)).map(|cell| cell.chars().count()).max();
         let widths: Vec<usize> = (0..columns).map(|c| width(c).unwrap_or(0)).collect();
         self.rows.iter().map(move |row| {
-            let cells = row.iter().enumerate().map(|(c, cell)| match c {
-                0 => format!("{cell:<0$}", widths[c]),
-                _ => format!("{cell:>0$}", widths[c]),
+            let cells = row.iter().enumerate().map(|(c, cell)| match c == 0 || c >= self.text_from {
+                true => format!("{cell:<0$}", widths[c]),
+                false => format!("{cell:>0$}", widths[c]),
             });
             cells.collect::<Vec<_>>().join("  ").trim_end().to_string()
         })
@@ -48,6 +54,19 @@ pub(crate) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure
     print_line(&text)
 }
 
+/// 1234567 as 1,234,567.
+pub(crate) fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in (1..=digits.len()).rev().zip(digits.chars()) {
+        text.push(digit);
+        if place % 3 == 1 && place > 1 {
+            text.push(',');
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +78,16 @@ mod tests {
         table.row(vec!["longer".into(), "2".into()]);
         let lines: Vec<String> = table.lines().collect();
         assert_eq!(lines, ["name        ms", "a       1234.5", "longer       2"]);
+        let mut table = Table::new(&["name", "ms", "what"]).with_text_from(2);
+        table.row(vec!["a".into(), "1234".into(), "b".into()]);
+        assert_eq!(table.lines().collect::<Vec<_>>(), ["name    ms  what", "a     1234  b"]);
+    }
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (956_820, "956,820"), (9_814_026, "9,814,026")]
+        {
+            assert_eq!(grouped(number), text);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
 pub(crate) mod bench_kernels;
+pub(crate) mod data;
 pub(crate) mod demo;
 pub(crate) mod params;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::args::{Args, Params};
 use crate::exit::Failure;
 use crate::set;
-use crate::table::{Table, print_json, print_line};
+use crate::table::{Table, grouped, print_json, print_line};
 
 /// What `--set` can reach.
 #[derive(Debug, Serialize, Deserialize)]
@@ -66,30 +66,4 @@ fn print(report: &Report) -> Result<(), Failure> {
     table.print()?;
     print_line("")?;
     print_line(&format!("The preset {} under the posterior {}.", report.preset, report.posterior))
-}
-
-/// 1234567 as 1,234,567.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in (1..=digits.len()).rev().zip(digits.chars()) {
-        text.push(digit);
-        if place % 3 == 1 && place > 1 {
-            text.push(',');
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_thousands() {
-        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (956_820, "956,820"), (9_814_026, "9,814,026")]
-        {
-            assert_eq!(grouped(number), text);
-        }
-    }
 }
