@@ -4,12 +4,18 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use ktied::models::Preset;
+use clap_complete::Shell;
+use ktied::config::Preset;
+use ktied::nn::Estimator;
 use ktied::posterior::PosteriorKind;
 
 /// Bayesian neural networks with the k-tied Normal posterior.
 #[derive(Debug, Parser)]
-#[command(name = "ktied", version, after_help = "Example:\n  ktied demo")]
+#[command(
+    name = "ktied",
+    version,
+    after_help = "Examples:\n  ktied demo\n  ktied train --preset mlp-mnist --posterior k-tied:2 --epochs 10 --out runs/mnist\n  ktied evaluate runs/mnist"
+)]
 pub struct Args {
     /// What to do.
     #[command(subcommand)]
@@ -30,6 +36,13 @@ impl Args {
     pub fn shows_progress(&self) -> bool {
         !self.quiet && std::io::IsTerminal::is_terminal(&std::io::stderr())
     }
+
+    /// One line on standard error, unless silence was asked for.
+    pub(crate) fn say(&self, line: &str) {
+        if !self.quiet {
+            eprintln!("{line}");
+        }
+    }
 }
 
 /// The commands.
@@ -37,6 +50,14 @@ impl Args {
 pub enum Command {
     /// Train one small network under five posteriors on the embedded digits, and compare them.
     Demo(Demo),
+    /// Train a network, into a folder that can be interrupted and resumed at any time.
+    Train(Train),
+    /// Judge a trained run: −ELBO, NLL, accuracy, Brier score and calibration, with standard errors.
+    Evaluate(Evaluate),
+    /// Say what a run or a checkpoint holds.
+    Inspect(Inspect),
+    /// Train a run for every cell of a grid, and choose on validation −ELBO.
+    Sweep(Sweep),
     /// Count the parameters of a model, layer by layer.
     Params(Params),
     /// Find, check and download data sets.
@@ -45,6 +66,164 @@ pub enum Command {
     /// Measure speed.
     #[command(subcommand)]
     Bench(Bench),
+    /// Print a script with which a shell completes these commands.
+    Completions(Completions),
+}
+
+/// `ktied train`
+#[derive(Debug, Default, clap::Args)]
+#[command(
+    after_help = "Examples:\n  ktied train --preset mlp-mnist --posterior k-tied:2 --estimator local --epochs 10 --out runs/mnist\n  ktied train --config my.toml --set optim.lr=3e-4 --out runs/mine\n  ktied train --out runs/mnist --resume\n\n`ktied train --help` lists every key of --set and of configuration files.",
+    after_long_help = keys_help()
+)]
+pub struct Train {
+    /// Model and data: mlp-mnist, mlp-fashion, lenet-cifar100, lstm-imdb, resnet18-cifar10 or mlp-digits.
+    #[arg(long, value_name = "P")]
+    pub preset: Option<Preset>,
+    /// Configuration in TOML, over the preset that it names or that --preset names.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Posterior of the weights: point, mean-field, k-tied:K or matrix-normal.
+    #[arg(long, value_name = "Q")]
+    pub posterior: Option<PosteriorKind>,
+    /// Estimator of gradients: reparam, flipout or local.
+    #[arg(long, value_name = "E")]
+    pub estimator: Option<Estimator>,
+    /// Passes over the training examples.
+    #[arg(long, value_name = "N")]
+    pub epochs: Option<u64>,
+    /// Seed of everything random; the same seed gives the same bits.
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// Folder of data sets; then $KTIED_DATA, then the user's cache.
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Folder of the run.
+    #[arg(long, value_name = "RUN")]
+    pub out: PathBuf,
+    /// Change one key of the configuration, as in optim.lr=3e-4; may be given again.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Go on from the newest good checkpoint; begin if there is none.
+    #[arg(long)]
+    pub resume: bool,
+    /// Begin with the weights of another run, as far as both have them: a trained point or mean-field run, say.
+    #[arg(long, value_name = "RUN", conflicts_with = "resume")]
+    pub init_from: Option<PathBuf>,
+}
+
+/// Every key, for `train --help`.
+fn keys_help() -> String {
+    let mut text =
+        String::from("Keys of --set and of configuration files (docs/configuration.md has the presets' values):\n");
+    for key in ktied::config::KEYS {
+        text.push_str(&format!("  {:<24} {}\n", key.name, key.meaning));
+    }
+    text.push_str("\nExamples:\n  ktied train --preset mlp-mnist --posterior k-tied:2 --epochs 10 --out runs/mnist\n  ktied train --out runs/mnist --resume");
+    text
+}
+
+/// `ktied evaluate`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  ktied evaluate runs/mnist\n  ktied evaluate runs/mnist --split validation --samples 20 --json"
+)]
+pub struct Evaluate {
+    /// Folder of the run.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// Draws of the weights; a point needs one.
+    #[arg(long, default_value = "100", value_name = "S", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub samples: u64,
+    /// Which examples.
+    #[arg(long, value_enum, default_value = "test")]
+    pub split: SplitName,
+    /// The checkpoint with the best validation instead of the newest.
+    #[arg(long)]
+    pub best: bool,
+    /// Folder of data sets, where it is not the one that the run remembers.
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+/// A part of a data set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SplitName {
+    /// Examples to train on.
+    Train,
+    /// Examples to choose by.
+    Validation,
+    /// Examples to judge by.
+    Test,
+}
+
+impl SplitName {
+    /// As on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Train => "train",
+            Self::Validation => "validation",
+            Self::Test => "test",
+        }
+    }
+}
+
+/// `ktied inspect`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  ktied inspect runs/mnist\n  ktied inspect runs/mnist --json")]
+pub struct Inspect {
+    /// Folder of the run, or of one of its checkpoints.
+    #[arg(value_name = "RUN")]
+    pub run: PathBuf,
+    /// The checkpoint with the best validation instead of the newest.
+    #[arg(long)]
+    pub best: bool,
+}
+
+/// `ktied sweep`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  ktied sweep --preset mlp-mnist --grid optim.lr=1e-4,3e-4,1e-3,3e-3 --grid prior.scale=0.2,0.3 --budget-epochs 20 --out sweeps/mnist\n\nRun it again to go on where it was interrupted."
+)]
+pub struct Sweep {
+    /// Model and data: mlp-mnist, mlp-fashion, lenet-cifar100, lstm-imdb, resnet18-cifar10 or mlp-digits.
+    #[arg(long, value_name = "P")]
+    pub preset: Option<Preset>,
+    /// Configuration in TOML, over the preset that it names or that --preset names.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Values of one key, as in optim.lr=1e-3,3e-3; may be given again, and all are combined.
+    #[arg(long, value_name = "KEY=V1,V2", required = true)]
+    pub grid: Vec<String>,
+    /// Change one key in every cell; may be given again.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Epochs of each cell.
+    #[arg(long, value_name = "N")]
+    pub budget_epochs: Option<u64>,
+    /// Folder of data sets; then $KTIED_DATA, then the user's cache.
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Folder of the runs and of their table, sweep.json.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+impl Sweep {
+    /// What all cells share, as `train` would say it.
+    pub(crate) fn train(&self) -> Train {
+        let (config, set) = (self.config.clone(), self.set.clone());
+        Train { preset: self.preset, config, set, data: self.data.clone(), out: self.out.clone(), ..Train::default() }
+    }
+}
+
+/// `ktied completions`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  ktied completions bash > ~/.local/share/bash-completion/completions/ktied")]
+pub struct Completions {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: Shell,
 }
 
 /// `ktied demo`
@@ -57,6 +236,9 @@ pub struct Demo {
     /// Seed of everything random; the same seed gives the same bits.
     #[arg(long, default_value_t = 1, value_name = "S")]
     pub seed: u64,
+    /// Folder of the five runs; ktied-demo, or a free name like it, if not given.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 /// `ktied params`

@@ -1,7 +1,9 @@
 //! Failures and their exit codes.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ktied::checkpoint::CheckpointError;
 use ktied::data::DataError;
 use ktied::data::digits::DigitsError;
 use ktied_kernels::ShapeError;
@@ -31,13 +33,14 @@ pub enum Failure {
     /// A download that failed (6), brought something else (3), or that nobody offers (2).
     #[error("{0}")]
     Fetch(#[from] FetchError),
-    /// Training left the finite numbers (5).
-    #[error("diverged at step {step}: the loss is {loss}")]
-    Diverged {
-        /// Step whose loss was not finite.
-        step: u64,
-        /// That loss.
-        loss: f32,
+    /// What the library refused; its kind decides the code.
+    #[error("{0}")]
+    Library(ktied::Error),
+    /// A signal asked the run to stop, and it was saved (130).
+    #[error("interrupted; go on with --resume (everything up to now is in {})", run.display())]
+    Interrupted {
+        /// The run.
+        run: PathBuf,
     },
     /// Reading or writing failed (6).
     #[error("cannot {action}: {source}")]
@@ -58,8 +61,27 @@ impl From<ktied::Error> for Failure {
         match error {
             ktied::Error::Shape(error) => Self::Internal(error),
             ktied::Error::Data(error) => Self::DataSet(error),
-            other => Self::Usage(other.to_string()),
+            other => Self::Library(other),
         }
+    }
+}
+
+impl From<CheckpointError> for Failure {
+    fn from(error: CheckpointError) -> Self {
+        Self::Library(error.into())
+    }
+}
+
+/// The code of what the library refused: 2 unless it is about data, checkpoints, numbers or files.
+fn code_of(error: &ktied::Error) -> u8 {
+    use ktied::Error;
+    match error {
+        Error::OtherData { .. } | Error::NothingToTrainOn { .. } => 3,
+        Error::Checkpoint(error) if error.is_io() => 6,
+        Error::Checkpoint(_) | Error::NoCheckpoint { .. } | Error::BadState { .. } | Error::NotInSource { .. } => 4,
+        Error::NonFinite { .. } => 5,
+        Error::Io { .. } => 6,
+        _ => 2,
     }
 }
 
@@ -74,7 +96,8 @@ impl Failure {
             Self::Data(_) | Self::DataSet(_) | Self::Faulty { .. } => 3,
             Self::Fetch(error) if error.is_of_data() || matches!(error, FetchError::Present { .. }) => 3,
             Self::Fetch(_) => 6,
-            Self::Diverged { .. } => 5,
+            Self::Library(error) => code_of(error),
+            Self::Interrupted { .. } => 130,
             Self::Io { .. } => 6,
             Self::Internal(_) => 70,
         })

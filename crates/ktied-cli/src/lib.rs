@@ -5,7 +5,6 @@ pub mod bench;
 mod commands;
 pub mod exit;
 pub mod fetch;
-mod set;
 mod table;
 
 use std::process::ExitCode;
@@ -33,9 +32,14 @@ fn in_pool(args: &Args) -> Result<(), Failure> {
     let pool = pool.map_err(|error| Failure::Usage(format!("cannot start the threads: {error}")))?;
     pool.install(|| match &args.command {
         Command::Demo(demo) => commands::demo::run(demo, args),
+        Command::Train(train) => commands::train::run(train, args),
+        Command::Evaluate(evaluate) => commands::evaluate::run(evaluate, args),
+        Command::Inspect(inspect) => commands::inspect::run(inspect, args),
+        Command::Sweep(sweep) => commands::sweep::run(sweep, args),
         Command::Params(params) => commands::params::run(params, args),
         Command::Data(data) => commands::data::run(data, args),
         Command::Bench(args::Bench::Kernels(kernels)) => commands::bench_kernels::run(kernels, args),
+        Command::Completions(completions) => commands::completions::run(completions),
     })
 }
 

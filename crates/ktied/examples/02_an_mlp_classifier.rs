@@ -5,12 +5,14 @@
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, activation};
 use ktied::data::digits::{Digits, Examples};
-use ktied::evaluate::predict_classes;
+use ktied::evaluate::{Estimate, Protocol, evaluate};
 use ktied::models::{Mlp, MlpSpec, Network, NetworkConfig, PosteriorSpec};
 use ktied::nn::{Estimator, Pass};
-use ktied::objective::Elbo;
+use ktied::objective::{Elbo, Likelihood, LikelihoodKind, Observed};
 use ktied::ops;
 use ktied::train::AdamConfig;
+
+const NUM_DRAWS: u64 = 50;
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -34,13 +36,9 @@ fn fit(x: &Tensor<2>, labels: &[u32]) -> Outcome<Mlp> {
 }
 
 /// Entropy of the average prediction of every example, in nats.
-fn entropies(mlp: &Mlp, x: &Tensor<2>, num_draws: u64) -> Outcome<Vec<f64>> {
-    let draw = |step| mlp.forward(x.clone(), &Pass::sampled(7, step, Estimator::Reparam));
-    let mut sum = activation::softmax(draw(0)?, 1);
-    for step in 1..num_draws {
-        sum = sum + activation::softmax(draw(step)?, 1);
-    }
-    let p = sum / num_draws as f64;
+fn entropies(mlp: &Mlp, x: &Tensor<2>) -> Outcome<Vec<f64>> {
+    let logits: Tensor<3> = Pass::stack_predictions(7, NUM_DRAWS, |pass| mlp.forward(x.clone(), &pass))?;
+    let p: Tensor<2> = activation::softmax(logits, 2).mean_dim(0).squeeze_dim(0);
     let entropy = -(p.clone() * (p + 1e-12).log()).sum_dim(1);
     Ok(entropy.into_data().iter::<f64>().collect())
 }
@@ -49,12 +47,18 @@ fn main() -> Outcome<()> {
     let (train, test) = Digits::embedded()?.split();
     let ((x, labels), (x_test, labels_test)) = (tensors(&train), tensors(&test));
     let mlp = fit(&x, &labels)?;
-    let scores = predict_classes(&labels_test, 50, |step| {
-        mlp.forward(x_test.clone(), &Pass::sampled(7, step, Estimator::Reparam))
-    })?;
-    println!("test: accuracy {:.1} %, NLL {:.3} (50 draws)", 100.0 * scores.accuracy, scores.nll);
+    let likelihood = Likelihood::new(LikelihoodKind::Softmax, 10, 1.0, &Device::flex())?;
+    let batch = (x_test.clone(), Observed::Classes(labels_test.clone()));
+    let protocol = Protocol { samples: NUM_DRAWS, seed: 7, num_train: labels.len() };
+    let evaluation = evaluate(&mlp, &likelihood, [Ok(batch)], &protocol, |_| ())?;
+    println!("test, by the average prediction of {NUM_DRAWS} draws:");
+    let metrics = [("accuracy", evaluation.accuracy), ("NLL", Some(evaluation.nll)), ("ECE", evaluation.ece)];
+    for (name, metric) in metrics {
+        let Some(Estimate { value, sem_examples: Some(error), .. }) = metric else { continue };
+        println!("  {name:<8} {value:.3} ± {error:.3}");
+    }
 
-    let entropies = entropies(&mlp, &x_test, 50)?;
+    let entropies = entropies(&mlp, &x_test)?;
     let mut order: Vec<usize> = (0..entropies.len()).collect();
     order.sort_by(|&a, &b| entropies[b].total_cmp(&entropies[a]));
     for &image in order.iter().take(2) {

@@ -1,6 +1,10 @@
 //! What can go wrong in a way that a user can act on, one variant each.
 
+use std::path::{Path, PathBuf};
+
 use ktied_kernels::ShapeError;
+
+use crate::checkpoint::CheckpointError;
 
 use crate::data::DataError;
 
@@ -98,6 +102,122 @@ pub enum Error {
         /// How many there are.
         words: usize,
     },
+    /// A network whose sizes are not those of the data.
+    #[error("{key} must be {expected} for the data set `{set}`, got {found}")]
+    DoesNotFit {
+        /// The size's name in the configuration.
+        key: String,
+        /// The data set.
+        set: String,
+        /// What would fit.
+        expected: String,
+        /// What was given.
+        found: usize,
+    },
+    /// A data set without training examples.
+    #[error("the data set `{set}` has no training examples")]
+    NothingToTrainOn {
+        /// The data set.
+        set: String,
+    },
+    /// A step without any draw.
+    #[error("estimator.draws must be at least 1, got 0")]
+    NoDraws,
+    /// A loss or gradient that is not a finite number.
+    #[error(
+        "training diverged: the {what} of step {step} is not a finite number; try a smaller optim.lr or optim.clip"
+    )]
+    NonFinite {
+        /// The step.
+        step: u64,
+        /// What was not finite.
+        what: &'static str,
+    },
+    /// A checkpoint of a run on other data.
+    #[error("the data set `{set}` is not the one that the run was trained on")]
+    OtherData {
+        /// The data set.
+        set: String,
+    },
+    /// A checkpoint whose numbers of the training loop cannot be read.
+    #[error("the checkpoint of step {step} has a training state that cannot be read: {reason}")]
+    BadState {
+        /// Its step.
+        step: u64,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A mean that a run to start from does not have.
+    #[error("the run to start from has no tensor `{path}` of the same shape")]
+    NotInSource {
+        /// Path of the tensor.
+        path: String,
+    },
+    /// A folder that is no run.
+    #[error("{} is not a run: it has no config.toml", folder.display())]
+    NotARun {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A folder that is not empty.
+    #[error("{} is not empty: choose another folder, or go on with --resume", folder.display())]
+    NotEmpty {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A configuration file that cannot be read.
+    #[error("{}: {reason}", path.display())]
+    BadConfig {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A run without a checkpoint that can be used.
+    #[error("{} has no good checkpoint: {reason}", folder.display())]
+    NoCheckpoint {
+        /// The run.
+        folder: PathBuf,
+        /// What is wrong with the newest.
+        reason: String,
+    },
+    /// The file system refused.
+    #[error("cannot {action} {}: {reason}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What it said.
+        reason: String,
+    },
+    /// Two settings that cannot both be.
+    #[error("{keys} cannot both be set")]
+    Contradiction {
+        /// Their names.
+        keys: &'static str,
+    },
+    /// A number that must be finite.
+    #[error("{what} must be a finite number, got {found}")]
+    NotFinite {
+        /// What the number is.
+        what: String,
+        /// The number.
+        found: f64,
+    },
+    /// A class that the network has no output for.
+    #[error("example {example} is of class {found}, but there are only classes 0 to {}", classes.saturating_sub(1))]
+    UnknownClass {
+        /// Number of the example, the first being 0.
+        example: u64,
+        /// Its class.
+        found: u32,
+        /// How many there are.
+        classes: usize,
+    },
+    /// Nothing to judge a network on.
+    #[error("there is no example to evaluate on")]
+    NoExamples,
     /// A likelihood that nobody knows.
     #[error("likelihood `{found}` is unknown: use softmax, bernoulli, gaussian or gaussian-fixed")]
     UnknownLikelihood {
@@ -129,6 +249,9 @@ pub enum Error {
     /// Local reparameterisation of a layer whose weights and bias store their scales differently.
     #[error("a layer under local reparameterisation must store the scales of weights and bias in the same form")]
     MixedForms,
+    /// A checkpoint that cannot be written, read or used.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// Operands that do not fit.
     #[error(transparent)]
     Shape(#[from] ShapeError),
@@ -141,12 +264,22 @@ pub enum Error {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
+    /// The file system refused to do `action` to `path`.
+    pub fn io(action: &'static str, path: &Path, error: &std::io::Error) -> Self {
+        Self::Io { action, path: path.into(), reason: error.to_string() }
+    }
+
     /// `value`, if it is positive and finite.
     pub(crate) fn positive(what: &str, value: f64) -> Result<f64> {
         if value > 0.0 && value.is_finite() {
             return Ok(value);
         }
         Err(Self::NotPositive { what: what.into(), found: value })
+    }
+
+    /// `value`, if it is finite.
+    pub(crate) fn finite(what: &str, value: f64) -> Result<f64> {
+        if value.is_finite() { Ok(value) } else { Err(Self::NotFinite { what: what.into(), found: value }) }
     }
 }
 

@@ -79,6 +79,14 @@ impl Prior {
         Ok(Self { loc: Some(loc.detach()), ..Self::normal(scale)? })
     }
 
+    /// The same means with another σₚ.
+    ///
+    /// # Errors
+    /// If `scale` is not a positive finite number.
+    pub fn with_scale(self, scale: f64) -> Result<Self> {
+        Ok(Self { scale: Error::positive("prior.scale", scale)?, ..self })
+    }
+
     /// The σₚ that makes KL(q‖p) smallest: σₚ² is the mean of (μ − μₚ)² + σ² (a point counts σ = 0). The prior's means
     /// stay.
     ///

@@ -131,7 +131,12 @@ fn lstm_cases() -> Vec<Case> {
     vec![
         Case::new("lstm 80x128x128->128", Work::Flops(flops), move || {
             let tape = LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates };
-            lstm::forward(tape, &x, LstmWeights { kernel: &kernel, recurrent: &recurrent, bias: None, flip: None }, shape)
+            lstm::forward(
+                tape,
+                &x,
+                LstmWeights { kernel: &kernel, recurrent: &recurrent, bias: None, flip: None },
+                shape,
+            )
         }),
         Case::new("lstm backward 80x128x128->128", Work::Flops(2.0 * flops), move || {
             let (x, kernel, recurrent) = (Some(&mut dx[..]), Some(&mut dkernel[..]), Some(&mut drecurrent[..]));

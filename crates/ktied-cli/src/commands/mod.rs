@@ -1,6 +1,11 @@
 //! The commands, one file each.
 
 pub(crate) mod bench_kernels;
+pub(crate) mod completions;
 pub(crate) mod data;
 pub(crate) mod demo;
+pub(crate) mod evaluate;
+pub(crate) mod inspect;
 pub(crate) mod params;
+pub(crate) mod sweep;
+pub(crate) mod train;

@@ -1,20 +1,13 @@
 //! `ktied params`: the layers of a preset under a posterior, and what they cost.
 
-use ktied::models::{LayerSpec, ModelSpec, PosteriorSpec, Totals};
-use serde::{Deserialize, Serialize};
+use ktied::config::{Config, Tree};
+use ktied::models::{LayerSpec, Totals};
+use serde::Serialize;
 
+use super::train::assign;
 use crate::args::{Args, Params};
 use crate::exit::Failure;
-use crate::set;
 use crate::table::{Table, grouped, print_json, print_line};
-
-/// What `--set` can reach.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Config {
-    model: ModelSpec,
-    posterior: PosteriorSpec,
-}
 
 #[derive(Debug, Serialize)]
 struct Row {
@@ -34,8 +27,10 @@ struct Report {
 }
 
 pub(crate) fn run(params: &Params, args: &Args) -> Result<(), Failure> {
-    let config = Config { model: params.preset.model(), posterior: PosteriorSpec::new(params.posterior) };
-    let config = set::apply(&config, &params.set, &["model.kind"])?;
+    let mut tree = Tree::of(&params.preset.config());
+    tree.set("posterior.kind", &params.posterior.to_string()).map_err(|error| Failure::Usage(error.to_string()))?;
+    params.set.iter().try_for_each(|assignment| assign(&mut tree, assignment))?;
+    let config = tree.config().map_err(|error| Failure::Usage(error.to_string()))?;
     let report = report(params.preset.name(), &config).map_err(|error| Failure::Usage(error.to_string()))?;
     if args.json { print_json(&report) } else { print(&report) }
 }

@@ -13,6 +13,8 @@ use super::error::FetchError;
 
 /// Tries in a row that may bring nothing.
 const MAX_IDLE_TRIES: u32 = 3;
+/// How often a part that does not fit may be thrown away: a server that lies about its length would have it so for ever.
+const MAX_RESTARTS: u32 = 1;
 const PAUSE: Duration = Duration::from_millis(300);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,15 +39,19 @@ pub fn download(agent: &ureq::Agent, url: &str, path: &Path, limit: u64, bar: &P
         return Ok(());
     }
     let part = part_path(path);
-    let mut idle_tries = 0;
+    let (mut idle_tries, mut restarts) = (0, 0);
     loop {
         let before = len(&part)?;
         let problem = match attempt(agent, url, &part, limit, bar)? {
             Outcome::Done => break,
             Outcome::Broken(problem) => problem,
+            Outcome::Restart(problem) => {
+                restarts += 1;
+                problem
+            }
         };
         idle_tries = if len(&part)? > before { 0 } else { idle_tries + 1 };
-        if idle_tries == MAX_IDLE_TRIES {
+        if idle_tries == MAX_IDLE_TRIES || restarts > MAX_RESTARTS {
             return Err(FetchError::Network { url: url.into(), message: problem });
         }
         sleep(PAUSE * idle_tries);
@@ -57,6 +63,7 @@ pub fn download(agent: &ureq::Agent, url: &str, path: &Path, limit: u64, bar: &P
 enum Outcome {
     Done,
     Broken(String),
+    Restart(String),
 }
 
 fn attempt(agent: &ureq::Agent, url: &str, part: &Path, limit: u64, bar: &ProgressBar) -> Result<Outcome, FetchError> {
@@ -75,7 +82,7 @@ fn attempt(agent: &ureq::Agent, url: &str, part: &Path, limit: u64, bar: &Progre
         // What is there does not fit what the server has: from the beginning.
         StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
             fs::remove_file(part).map_err(|error| FetchError::io("remove", part, error))?;
-            return Ok(Outcome::Broken("the server has another part of the file than was asked for".into()));
+            return Ok(Outcome::Restart("the server has another part of the file than was asked for".into()));
         }
         status => return Err(FetchError::Status { url: url.into(), status: status.as_u16() }),
     };

@@ -148,6 +148,17 @@ fn more_bytes_than_a_file_can_have_are_not_fetched() {
     assert!(dir.names().is_empty());
 }
 
+/// All bytes arrive, the server says that some are missing, and has none of those.
+#[test]
+fn a_server_that_claims_more_than_it_has_is_not_asked_for_ever() {
+    let manners = Manners { claims: Some(50_000), ..Manners::default() };
+    let (dir, server) = (Folder::new(), Server::new(&packed_pair(), manners));
+    let error = fetch(&pair(), &server, None, &dir).expect_err("a length that is not true");
+    assert!(matches!(error, FetchError::Network { .. }), "{error}");
+    assert_eq!(dir.names(), [".pair.part"]);
+    assert!(server.requests().len() <= 6, "{:?}", server.requests());
+}
+
 #[test]
 fn an_archive_gives_its_known_files_and_no_others() {
     let bytes = gzip(&tar(&[

@@ -14,6 +14,7 @@
 //! # Ok::<(), ktied::Error>(())
 //! ```
 
+mod batcher;
 pub mod bounded;
 pub mod cifar;
 pub mod csv;
@@ -36,6 +37,7 @@ pub mod standard;
 pub mod uci;
 pub mod words;
 
+pub use batcher::{Batch, Batches, ahead, in_order};
 pub use error::{DataError, Fault};
 pub use raw::MAX_CLASSES;
 pub use set::{DataSet, Inputs, Scaling, Split, Targets, Units};

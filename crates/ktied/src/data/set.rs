@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::digest::Digest;
 use super::error::DataError;
 
@@ -111,9 +109,6 @@ pub struct Units {
     /// Their standard deviations; 1 where a column is constant.
     pub scale: Vec<f32>,
 }
-
-/// From this many numbers on, a batch is gathered by several threads.
-const MIN_PARALLEL: usize = 1 << 15;
 
 impl DataSet {
     pub(crate) fn new(name: &str, [train, validation, test]: [Split; 3]) -> Self {
@@ -240,17 +235,18 @@ impl Targets {
     }
 }
 
-/// One pass over the rows: `out[r][place] = convert(place, data[rows[r]][place])`.
+/// One pass over the rows: `out[r][place] = convert(place, data[rows[r]][place])`, on the calling thread: batches are
+/// gathered beside the training that the other threads are busy with, and may not wait for them.
 fn gather<T, U>(
     data: &[T],
     width: usize,
     rows: &[usize],
     out: &mut Vec<U>,
-    convert: impl Fn(usize, T) -> U + Sync,
+    convert: impl Fn(usize, T) -> U,
 ) -> Result<(), DataError>
 where
-    T: Copy + Sync,
-    U: Copy + Default + Send,
+    T: Copy,
+    U: Copy + Default,
 {
     let len = data.len() / width.max(1);
     if let Some(&row) = rows.iter().find(|&&row| row >= len) {
@@ -264,11 +260,7 @@ where
             *out = convert(place, number);
         }
     };
-    let width = width.max(1);
-    match out.len() {
-        0..MIN_PARALLEL => out.chunks_exact_mut(width).zip(rows).for_each(fill),
-        _ => out.par_chunks_exact_mut(width).zip(rows).for_each(fill),
-    }
+    out.chunks_exact_mut(width.max(1)).zip(rows).for_each(fill);
     Ok(())
 }
 
@@ -302,22 +294,6 @@ mod tests {
         let mut out = Vec::new();
         bytes(vec![255, 0, 0, 255], 2, scaling).gather(&[1, 0], &mut out).unwrap();
         assert_eq!(out, [-0.25, 0.5, 0.75, -0.5]);
-    }
-
-    /// A batch large enough for several threads against one row at a time.
-    #[test]
-    fn many_threads_gather_what_one_does() {
-        let (len, width) = (600, 129);
-        let data: Vec<u8> = (0..len * width).map(|i| (i * 31 % 251) as u8).collect();
-        let inputs = bytes(data, width, signed());
-        let rows: Vec<usize> = (0..len).map(|i| i * 7 % len).collect();
-        assert!(len * width > MIN_PARALLEL);
-        let (mut all, mut one) = (Vec::new(), Vec::new());
-        inputs.gather(&rows, &mut all).unwrap();
-        for (row, batch) in rows.iter().zip(all.chunks_exact(width)) {
-            inputs.gather(&[*row], &mut one).unwrap();
-            assert_eq!(batch, one);
-        }
     }
 
     #[test]

@@ -6,7 +6,6 @@ mod lenet;
 mod lstm;
 mod mlp;
 mod network;
-mod preset;
 mod resnet18;
 mod spec;
 
@@ -16,6 +15,5 @@ pub use lenet::{LeNet, LeNetSpec};
 pub use lstm::{LstmClassifier, LstmSpec};
 pub use mlp::{Mlp, MlpSpec};
 pub use network::{Network, NetworkConfig};
-pub use preset::Preset;
 pub use resnet18::{Norm, ResNet18, ResNet18Spec};
 pub use spec::{ModelSpec, PosteriorSpec};

@@ -97,6 +97,16 @@ impl ModelSpec {
         }
     }
 
+    /// Its name in configurations.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Mlp(_) => "mlp",
+            Self::LeNet(_) => "lenet",
+            Self::Lstm(_) => "lstm",
+            Self::ResNet18(_) => "resnet18",
+        }
+    }
+
     /// How many numbers the network gives an example.
     pub fn outputs(&self) -> usize {
         match self {

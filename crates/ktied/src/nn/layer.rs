@@ -84,6 +84,20 @@ impl<P: Posterior> Weights<P> {
         &self.name
     }
 
+    /// σₚ of kernel and bias.
+    pub fn prior_scales(&self) -> [f64; 2] {
+        [self.kernel_prior.scale(), self.bias_prior.scale()]
+    }
+
+    /// The same with other σₚ for kernel and bias; the priors' means stay.
+    ///
+    /// # Errors
+    /// If one is not a positive finite number.
+    pub fn with_prior_scales(self, [kernel, bias]: [f64; 2]) -> Result<Self> {
+        let (kernel_prior, bias_prior) = (self.kernel_prior.with_scale(kernel)?, self.bias_prior.with_scale(bias)?);
+        Ok(Self { kernel_prior, bias_prior, ..self })
+    }
+
     /// KL(q‖p) of kernel and bias, `[1]`, in nats.
     ///
     /// # Errors

@@ -60,6 +60,11 @@ impl Elbo {
         Ok(Self { temperature: Error::positive("temperature", temperature)?, ..self })
     }
 
+    /// N
+    pub fn num_train(&self) -> usize {
+        self.num_train
+    }
+
     /// The weight on the divergence besides annealing; 1 unless somebody chose otherwise.
     pub fn temperature(&self) -> f64 {
         self.temperature

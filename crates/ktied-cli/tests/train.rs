@@ -1,0 +1,303 @@
+//! Runs of the real program: interrupted, killed, resumed, refused.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A folder of this test's own, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("ktied-cli-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn join(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ktied"));
+    command.args(args).env_remove("KTIED_DATA");
+    command
+}
+
+fn ktied(args: &[&str]) -> Output {
+    command(args).output().expect("the program starts")
+}
+
+fn ok(args: &[&str]) -> String {
+    let output = ktied(args);
+    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&ok(&[args, &["--json"]].concat())).expect("one JSON document")
+}
+
+fn code(args: &[&str]) -> (Option<i32>, String) {
+    let output = ktied(args);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!message.contains("panicked"), "{args:?}: {message}");
+    (output.status.code(), message)
+}
+
+/// A run on the digits that saves every few steps.
+fn digits<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let base = [
+        "train",
+        "--preset",
+        "mlp-digits",
+        "--posterior",
+        "k-tied:2",
+        "--quiet",
+        "--set",
+        "train.steps=400",
+        "--set",
+        "train.checkpoint_steps=7",
+        "--set",
+        "train.log_every=10",
+        "--out",
+        out,
+    ];
+    [&base, more].concat()
+}
+
+fn digest(run: &str) -> Value {
+    json(&["inspect", run])["digest"].clone()
+}
+
+fn spawn(args: &[&str]) -> Child {
+    command(args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program starts")
+}
+
+#[test]
+fn a_run_killed_at_ten_random_moments_and_resumed_equals_the_unbroken_one() {
+    let folder = Folder::new("killed");
+    let (whole, broken) = (folder.join("whole"), folder.join("broken"));
+    ok(&digits(&whole, &[]));
+    // Moments from the clock: wherever they fall, the end must be the same.
+    let mut random = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_nanos() as u64;
+    for _ in 0..10 {
+        let mut child = spawn(&digits(&broken, &["--resume"]));
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        sleep(Duration::from_millis(20 + (random >> 33) % 400));
+        child.kill().expect("SIGKILL");
+        child.wait().expect("it is gone");
+    }
+    ok(&digits(&broken, &["--resume"]));
+    assert_eq!(digest(&broken), digest(&whole));
+    let config = |run: &str| std::fs::read_to_string(Path::new(run).join("config.toml")).expect("config.toml");
+    assert_eq!(config(&broken), config(&whole));
+    let steps = |run: &str| {
+        let text = std::fs::read_to_string(Path::new(run).join("events.jsonl")).expect("events");
+        let events = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("whole lines"));
+        events.filter(|e| e["event"] == "train").map(|e| (e["step"].clone(), e["nll"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(steps(&broken), steps(&whole));
+}
+
+/// The newest checkpoint's step, good or not; 0 if there is none.
+#[cfg(unix)]
+fn newest_step(run: &str) -> u64 {
+    let entries = std::fs::read_dir(Path::new(run).join("checkpoints")).into_iter().flatten().flatten();
+    let steps = entries.filter_map(|entry| entry.file_name().to_str()?.strip_prefix("step-")?.parse().ok());
+    steps.max().unwrap_or(0)
+}
+
+#[cfg(unix)]
+#[test]
+fn a_signal_saves_and_exits_130_and_the_run_goes_on() {
+    let folder = Folder::new("signal");
+    let (whole, broken) = (folder.join("whole"), folder.join("broken"));
+    for signal in ["INT", "TERM"] {
+        let before = newest_step(&broken);
+        let mut child = spawn(&digits(&broken, &["--resume", "--set", "train.steps=10000000"]));
+        let begin = Instant::now();
+        while newest_step(&broken) < before + 7 {
+            assert!(begin.elapsed() < Duration::from_secs(120), "it does not get on");
+            sleep(Duration::from_millis(5));
+        }
+        let sent = Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
+        assert!(sent.expect("kill").success());
+        assert_eq!(child.wait().expect("it ends").code(), Some(130), "SIG{signal}");
+    }
+    let steps = format!("train.steps={}", newest_step(&broken) + 20);
+    ok(&digits(&whole, &["--set", &steps]));
+    let report = json(&digits(&broken, &["--set", &steps, "--resume"]));
+    assert_eq!(report["finished"].as_bool(), Some(true));
+    assert_eq!(digest(&broken), digest(&whole));
+    // Finished: nothing to do, and no error.
+    assert_eq!(json(&digits(&broken, &["--set", &steps, "--resume"])), report);
+}
+
+#[test]
+fn training_has_the_same_bits_on_any_number_of_threads() {
+    let folder = Folder::new("threads");
+    let digests = ["1", "2", "4"].map(|threads| {
+        let run = folder.join(threads);
+        ok(&digits(&run, &["--set", "train.steps=30", "--threads", threads]));
+        digest(&run)
+    });
+    assert!(digests.iter().all(|digest| *digest == digests[0]), "{digests:?}");
+}
+
+#[test]
+fn every_way_to_fail_has_its_exit_code_and_its_sentence() {
+    let folder = Folder::new("codes");
+    let run = folder.join("run");
+    let short = ["--set", "train.steps=12"];
+    ok(&digits(&run, &short));
+    let expect = |args: &[&str], expected: i32, part: &str| {
+        let (found, message) = code(args);
+        assert_eq!(found, Some(expected), "{args:?}: {message}");
+        assert!(message.contains(part), "{args:?}: {message}");
+    };
+    // 2: usage and configuration.
+    expect(&digits(&run, &short), 2, "is not empty: choose another folder, or go on with --resume");
+    expect(&["train", "--out", &folder.join("new")], 2, "say what to train: --preset P");
+    expect(
+        &digits(&folder.join("new"), &["--set", "optim.lr=-1"]),
+        2,
+        "optim.lr must be a positive finite number, got -1",
+    );
+    expect(
+        &digits(&folder.join("new"), &["--set", "optim.rl=1"]),
+        2,
+        "there is no key `optim.rl`; did you mean `optim.lr`?",
+    );
+    expect(
+        &digits(&folder.join("new"), &["--set", "model.sizes=64,9"]),
+        2,
+        "outputs must be 10 for the data set `digits`, got 9",
+    );
+    expect(&digits(&run, &["--resume", "--set", "optim.lr=0.1"]), 2, "optim.lr: the run in ");
+    expect(&["evaluate", &folder.join("nowhere")], 2, "is not a run: it has no config.toml");
+    expect(&["evaluate", &run, "--split", "validation"], 2, "has no validation examples");
+    let file = folder.join("bad.toml");
+    std::fs::write(&file, "[train]\nepoch = 3\n").expect("a file");
+    expect(
+        &["train", "--config", &file, "--out", &folder.join("new")],
+        2,
+        "bad.toml: there is no key `train.epoch`; did you mean `train.epochs`?",
+    );
+    assert!(!Path::new(&folder.join("new")).exists(), "nothing is made before everything is checked");
+    // 3: data.
+    let no_data = ["train", "--preset", "mlp-mnist", "--data", &folder.join("empty"), "--out", &folder.join("new")];
+    let output =
+        command(&no_data).env("XDG_CACHE_HOME", folder.join("cache")).env("HOME", folder.join("home")).output();
+    let output = output.expect("the program starts");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{message}");
+    assert!(message.contains("ktied data get mnist"), "{message}");
+    // 4: checkpoints.
+    let weights = Path::new(&run).join("checkpoints/step-00000012/weights.safetensors");
+    let good = std::fs::read(&weights).expect("weights");
+    let mut bad = good.clone();
+    let last = bad.len() - 1;
+    bad[last] ^= 1;
+    std::fs::write(&weights, &bad).expect("a damaged file");
+    let report = json(&["inspect", &run]);
+    assert_eq!(report["step"], 7, "the one before is used");
+    std::fs::remove_dir_all(Path::new(&run).join("checkpoints/step-00000007")).expect("gone");
+    expect(&["evaluate", &run], 4, "has no good checkpoint");
+    std::fs::write(&weights, &good).expect("the file as it was");
+    ok(&["evaluate", &run, "--samples", "2"]);
+    // 5: diverged.
+    let wild = ["--set", "optim.lr=1e30", "--set", "optim.scale_lr=1e30"];
+    expect(&digits(&folder.join("wild"), &wild), 5, "training diverged: the ");
+    // 6: input and output.
+    let blocked = folder.join("file");
+    std::fs::write(&blocked, "in the way").expect("a file");
+    expect(&digits(&format!("{blocked}/run"), &[]), 6, "file");
+}
+
+#[test]
+fn a_file_a_preset_and_flags_are_one_configuration() {
+    let folder = Folder::new("config");
+    let (file, run) = (folder.join("my.toml"), folder.join("run"));
+    std::fs::write(&file, "preset = \"mlp-digits\"\n[posterior]\nkind = \"k-tied:3\"\n[train]\nsteps = 5\nseed = 9\n")
+        .expect("a file");
+    ok(&["train", "--config", &file, "--seed", "4", "--set", "optim.lr=1e-3", "--out", &run]);
+    let config = std::fs::read_to_string(Path::new(&run).join("config.toml")).expect("config.toml");
+    for line in ["kind = \"k-tied:3\"", "steps = 5", "seed = 4", "lr = 0.001", "set = \"digits\""] {
+        assert!(config.lines().any(|found| found == line), "{line} in\n{config}");
+    }
+    let evaluation = json(&["evaluate", &run, "--samples", "3"]);
+    for metric in ["neg_elbo", "nll", "accuracy", "brier", "ece"] {
+        assert!(evaluation[metric]["value"].is_f64() && evaluation[metric]["sem_examples"].is_f64(), "{metric}");
+    }
+    assert_eq!((evaluation["samples"].as_u64(), evaluation["examples"].as_u64()), (Some(3), Some(397)));
+    assert!(Path::new(&run).join("evaluation/test.json").is_file());
+}
+
+#[test]
+fn a_sweep_trains_every_cell_chooses_on_validation_and_goes_on_where_it_was() {
+    let folder = Folder::new("sweep");
+    let table = folder.join("table.csv");
+    let rows: Vec<String> = (0..60).map(|i| format!("{},{},{}", i % 7, (i * 3) % 5, u8::from(i % 7 > 3))).collect();
+    std::fs::write(&table, format!("a,b,label\n{}\n", rows.join("\n"))).expect("a table");
+    let out = folder.join("sweep");
+    let set = format!("data.set={table}");
+    let args = [
+        "sweep",
+        "--preset",
+        "mlp-digits",
+        "--set",
+        &set,
+        "--set",
+        "model.sizes=2,4,2",
+        "--set",
+        "train.validate_every=1",
+        "--set",
+        "train.batch=16",
+        "--grid",
+        "optim.lr=1e-3,1e-2",
+        "--grid",
+        "posterior.kind=mean-field,k-tied:2",
+        "--budget-epochs",
+        "2",
+        "--quiet",
+        "--out",
+        &out,
+    ];
+    let report = json(&args);
+    let cells = report["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 4);
+    let scores: Vec<f64> = cells.iter().map(|cell| cell["neg_elbo"].as_f64().expect("a score")).collect();
+    assert!(scores.is_sorted(), "{scores:?}");
+    assert_eq!(report["best"], cells[0]["run"]);
+    assert_eq!(json(&args), report, "a finished sweep is found finished");
+    assert!(Path::new(&out).join("sweep.json").is_file());
+    let (found, message) = code(&[&args[..], &["--set", "prior.scale=0.7"]].concat());
+    assert_eq!(found, Some(2), "{message}");
+}
+
+#[test]
+fn help_has_every_key_and_completions_know_the_commands() {
+    let help = ok(&["train", "--help"]);
+    for key in ktied::config::KEYS {
+        assert!(help.contains(key.name), "{}", key.name);
+    }
+    for command in ["demo", "train", "evaluate", "inspect", "sweep", "params", "data", "bench"] {
+        let help = ok(&[command, "--help"]);
+        assert!(command == "data" || command == "bench" || help.contains("Example"), "{help}");
+        for shell in ["bash", "zsh", "fish"] {
+            assert!(ok(&["completions", shell]).contains(command));
+        }
+    }
+}

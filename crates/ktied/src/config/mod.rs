@@ -1,0 +1,280 @@
+//! The one schema of a training run: the same names in TOML files, in presets, in `--set` and in a run's manifest.
+//!
+//! A [`Config`] is a preset with changes on top; [`Tree`] is what makes a change by a dotted name, and refuses a name
+//! that does not exist with the nearest one that does. [`KEYS`] says what each means.
+
+mod keys;
+mod preset;
+mod tree;
+
+pub use keys::{KEYS, Key, reference};
+pub use preset::Preset;
+pub use tree::{KeyError, Tree};
+
+use serde::{Deserialize, Serialize};
+
+use crate::data::DataSpec;
+use crate::error::{Error, Result};
+use crate::models::{ModelSpec, NetworkConfig, PosteriorSpec};
+use crate::nn::Estimator;
+use crate::objective::{Anneal, Elbo, LikelihoodKind};
+use crate::prior::PriorRule;
+
+/// Everything that a training run depends on.
+///
+/// ```
+/// use ktied::config::{Preset, Tree};
+/// let mut tree = Tree::of(&Preset::MlpMnist.config());
+/// tree.overlay(&toml::from_str("posterior.kind = 'k-tied:2'")?)?;
+/// tree.set("optim.lr", "3e-4")?;
+/// let config = tree.config()?;
+/// assert_eq!((config.optim.lr, config.train.batch), (3e-4, 1024));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Which data.
+    pub data: DataSpec,
+    /// Which network.
+    pub model: ModelSpec,
+    /// Which posterior.
+    pub posterior: PosteriorSpec,
+    /// Which prior.
+    pub prior: PriorSpec,
+    /// How gradients are estimated.
+    pub estimator: EstimatorSpec,
+    /// What the outputs say of the targets.
+    pub likelihood: LikelihoodSpec,
+    /// How parameters are updated.
+    pub optim: OptimSpec,
+    /// How the weight on the divergence grows.
+    pub anneal: AnnealSpec,
+    /// How long, how often, from which seed.
+    pub train: TrainSpec,
+}
+
+/// Which prior.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PriorSpec {
+    /// The rule.
+    pub kind: PriorKind,
+    /// σₚ of a normal prior, or where an empirical one begins.
+    pub scale: f64,
+    /// Steps between updates of an empirical prior.
+    pub every: u64,
+}
+
+/// The rule of the priors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PriorKind {
+    /// One σₚ for every weight.
+    Normal,
+    /// N(0, 2/fan-in), biases N(0, 1).
+    He,
+    /// A σₚ for each tensor, found again as training goes on.
+    Empirical,
+}
+
+/// How gradients are estimated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EstimatorSpec {
+    /// The estimator.
+    #[serde(with = "crate::text")]
+    pub kind: Estimator,
+    /// Draws a step.
+    pub draws: u64,
+}
+
+/// What the outputs say of the targets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LikelihoodSpec {
+    /// The likelihood, where it is not the one that targets and outputs suggest.
+    #[serde(default, with = "optional_text")]
+    pub kind: Option<LikelihoodKind>,
+    /// Standard deviation of a Gaussian's noise, or where it begins.
+    pub noise: f64,
+    /// The weight on the divergence for ever; below 1 a cold posterior.
+    pub temperature: f64,
+}
+
+/// How parameters are updated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OptimSpec {
+    /// Learning rate.
+    pub lr: f64,
+    /// Learning rate of the scales, where it is another.
+    pub scale_lr: Option<f64>,
+    /// Largest norm of a whole gradient.
+    pub clip: Option<f64>,
+}
+
+/// How the weight on the divergence grows from 0 to 1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnnealSpec {
+    /// The paper's c: min(1, c·100·⌊step/100⌋).
+    pub per_batch: Option<f64>,
+    /// Linear over so many epochs.
+    pub epochs: Option<f64>,
+}
+
+/// What to do when a loss or a gradient is not a finite number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NonFinite {
+    /// Stop, keeping the last good checkpoint.
+    Stop,
+    /// Leave the step out.
+    Skip,
+    /// Leave the step out and halve the learning rate.
+    Halve,
+}
+
+/// How long, how often, from which seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrainSpec {
+    /// Passes over the training examples.
+    pub epochs: u64,
+    /// Steps, where they and not the epochs say how long.
+    pub steps: Option<u64>,
+    /// Examples a step.
+    pub batch: usize,
+    /// The root of all randomness.
+    pub seed: u64,
+    /// Epochs between validations; 0 for never.
+    pub validate_every: u64,
+    /// Draws of a validation.
+    pub validate_draws: u64,
+    /// Validations without a better −ELBO after which training stops.
+    pub patience: Option<u64>,
+    /// Epochs between checkpoints; 0 for one at the end only.
+    pub checkpoint_every: u64,
+    /// Steps between checkpoints, besides those of epochs.
+    pub checkpoint_steps: Option<u64>,
+    /// Checkpoints that are kept besides the best.
+    pub keep: usize,
+    /// Steps between lines of the event log.
+    pub log_every: u64,
+    /// What to do when a loss or a gradient is not a finite number.
+    pub non_finite: NonFinite,
+    /// Whether to log the signal-to-noise ratio of the scales' gradients.
+    pub snr: bool,
+}
+
+impl Config {
+    /// The configuration as a TOML document; what is not set is left out.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads what [`to_toml`](Self::to_toml) wrote: a whole configuration, in which what is missing is not set.
+    ///
+    /// # Errors
+    /// If the text is no TOML, or not a whole configuration.
+    pub fn from_toml(text: &str) -> Result<Self, KeyError> {
+        let wrong = |reason: String| KeyError::Value { key: "configuration".into(), reason };
+        toml::from_str(text).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Refuses what no run could start with; the data and the network check the rest.
+    ///
+    /// # Errors
+    /// The first key whose value cannot be.
+    pub fn check(&self) -> Result<()> {
+        let at_least = |key: &str, least: usize, found: u64| match usize::try_from(found) {
+            Ok(value) if value < least => Err(Error::TooSmall { key: key.into(), least, found: value }),
+            _ => Ok(()),
+        };
+        self.model.layers(&self.posterior)?;
+        self.posterior.scale_init().check()?;
+        self.posterior.init_means.map_or(Ok(0.0), |scale| Error::positive("posterior.init_means", scale))?;
+        Error::positive("prior.scale", self.prior.scale)?;
+        at_least("prior.every", 1, self.prior.every)?;
+        at_least("estimator.draws", 1, self.estimator.draws)?;
+        Error::positive("likelihood.noise", self.likelihood.noise)?;
+        Error::positive("likelihood.temperature", self.likelihood.temperature)?;
+        for (key, value) in [
+            ("optim.lr", Some(self.optim.lr)),
+            ("optim.scale_lr", self.optim.scale_lr),
+            ("optim.clip", self.optim.clip),
+            ("anneal.per_batch", self.anneal.per_batch),
+            ("anneal.epochs", self.anneal.epochs),
+        ] {
+            value.map_or(Ok(0.0), |value| Error::positive(key, value))?;
+        }
+        if self.anneal.per_batch.is_some() && self.anneal.epochs.is_some() {
+            return Err(Error::Contradiction { keys: "anneal.per_batch and anneal.epochs" });
+        }
+        at_least("train.batch", 1, self.train.batch as u64)?;
+        at_least("train.validate_draws", 1, self.train.validate_draws)?;
+        at_least("train.keep", 1, self.train.keep as u64)?;
+        at_least("train.log_every", 1, self.train.log_every)?;
+        self.train.patience.map_or(Ok(()), |patience| at_least("train.patience", 1, patience))?;
+        self.train.checkpoint_steps.map_or(Ok(()), |steps| at_least("train.checkpoint_steps", 1, steps))
+    }
+
+    /// What the network is made of besides its sizes.
+    pub fn network(&self) -> NetworkConfig {
+        let PriorSpec { kind, scale, every } = self.prior;
+        let prior = match kind {
+            PriorKind::Normal => PriorRule::Normal { scale },
+            PriorKind::He => PriorRule::He,
+            PriorKind::Empirical => PriorRule::Empirical { scale, every },
+        };
+        NetworkConfig { posterior: self.posterior.clone(), prior, seed: self.train.seed }
+    }
+
+    /// The schedule of the weight on the divergence.
+    ///
+    /// # Errors
+    /// If a rate is not a positive number.
+    pub fn anneal(&self, steps_per_epoch: u64) -> Result<Anneal> {
+        Ok(match (self.anneal.per_batch, self.anneal.epochs) {
+            (Some(rate), _) => Anneal::per_batch(rate)?,
+            (None, Some(epochs)) => Anneal::Linear { steps: (epochs * steps_per_epoch as f64).round() as u64 },
+            (None, None) => Anneal::None,
+        })
+    }
+
+    /// The objective for so many training examples.
+    ///
+    /// # Errors
+    /// If there are none, or the temperature is not a positive number.
+    pub fn elbo(&self, num_train: usize) -> Result<Elbo> {
+        Elbo::new(num_train)?.with_temperature(self.likelihood.temperature)
+    }
+
+    /// How many steps the run has.
+    pub fn num_steps(&self, steps_per_epoch: u64) -> u64 {
+        self.train.steps.unwrap_or(self.train.epochs.saturating_mul(steps_per_epoch))
+    }
+}
+
+/// A text or nothing.
+mod optional_text {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<T: Display, S: Serializer>(value: &Option<T>, serializer: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => serializer.collect_str(value),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<T>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| text.parse().map_err(de::Error::custom)).transpose()
+    }
+}

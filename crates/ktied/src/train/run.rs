@@ -1,0 +1,179 @@
+//! A run is a folder: `config.toml`, `events.jsonl`, `checkpoints/`, `best`, `evaluation/`, `lock`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::events::EventLog;
+use crate::checkpoint::{Checkpoint, RunLock, Skipped, Store, write_file};
+use crate::config::Config;
+use crate::error::{Error, Result};
+
+const CONFIG: &str = "config.toml";
+const EVENTS: &str = "events.jsonl";
+const CHECKPOINTS: &str = "checkpoints";
+const BEST: &str = "best";
+/// What a folder may hold and still count as empty.
+const LOCK: &str = "lock";
+
+/// The folder of a run, to read.
+#[derive(Clone, Debug)]
+pub struct Run {
+    folder: PathBuf,
+}
+
+/// The right to write into the folder of a run, until it is dropped.
+#[derive(Debug)]
+pub struct Writer {
+    run: Run,
+    store: Store,
+    _lock: RunLock,
+}
+
+impl Run {
+    /// The run in a folder.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
+        let folder = folder.into();
+        match folder.join(CONFIG).is_file() {
+            true => Ok(Self { folder }),
+            false => Err(Error::NotARun { folder }),
+        }
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its configuration.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is no whole configuration.
+    pub fn config(&self) -> Result<Config> {
+        let path = self.folder.join(CONFIG);
+        let text = fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error))?;
+        Config::from_toml(&text).map_err(|error| Error::BadConfig { path, reason: error.to_string() })
+    }
+
+    /// Its checkpoints.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn store(&self) -> Result<Store> {
+        Ok(Store::open(self.folder.join(CHECKPOINTS))?)
+    }
+
+    /// The step that `best` names, if a validation has chosen one.
+    pub fn best(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.folder.join(BEST)).ok()?;
+        text.trim().strip_prefix("step-")?.parse().ok()
+    }
+
+    /// The newest good checkpoint, and those after it that are not.
+    ///
+    /// # Errors
+    /// If there is no good one.
+    pub fn newest(&self) -> Result<(Checkpoint, Vec<Skipped>)> {
+        let (newest, skipped) = self.store()?.newest_good()?;
+        match newest {
+            Some(checkpoint) => Ok((checkpoint, skipped)),
+            None => Err(Error::NoCheckpoint {
+                folder: self.folder.clone(),
+                reason: skipped.first().map_or("there is none".into(), ToString::to_string),
+            }),
+        }
+    }
+
+    /// Writes a small file of results into the folder, whole or not at all.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<PathBuf> {
+        let path = self.folder.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(|error| Error::io("create", parent, &error))?;
+        }
+        write_file(&path, bytes)?;
+        Ok(path)
+    }
+}
+
+impl Writer {
+    /// A new run in an empty folder, which is made if it is not there.
+    ///
+    /// # Errors
+    /// If the folder has something in it, another process writes there, or the file system refuses.
+    pub fn create(folder: impl Into<PathBuf>, config: &Config) -> Result<Self> {
+        let folder = folder.into();
+        if holds_something(&folder)? {
+            return Err(Error::NotEmpty { folder });
+        }
+        let lock = RunLock::acquire(&folder)?;
+        // Again under the lock: another process may have been faster.
+        if holds_something(&folder)? {
+            return Err(Error::NotEmpty { folder });
+        }
+        write_file(&folder.join(CONFIG), config.to_toml().as_bytes())?;
+        let run = Run { folder };
+        Ok(Self { store: run.store()?, run, _lock: lock })
+    }
+
+    /// A run that is there, to go on with.
+    ///
+    /// # Errors
+    /// If there is none, another process writes there, or the file system refuses.
+    pub fn reopen(folder: impl Into<PathBuf>) -> Result<Self> {
+        let run = Run::open(folder)?;
+        let lock = RunLock::acquire(run.folder())?;
+        Ok(Self { store: run.store()?, run, _lock: lock })
+    }
+
+    /// The run.
+    pub fn run(&self) -> &Run {
+        &self.run
+    }
+
+    /// Its checkpoints.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Replaces the configuration, as when a run is made longer.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn write_config(&self, config: &Config) -> Result<()> {
+        Ok(write_file(&self.run.folder.join(CONFIG), config.to_toml().as_bytes())?)
+    }
+
+    /// The log, cut back to what happened up to `step`.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn events(&self, step: u64) -> Result<EventLog> {
+        EventLog::open(&self.run.folder.join(EVENTS), step)
+    }
+
+    /// Saves a checkpoint, names the best one, and removes those that need not be kept.
+    ///
+    /// # Errors
+    /// If the file system refuses; what was there before is still there then.
+    pub fn save(&self, checkpoint: &Checkpoint, best: Option<u64>, keep: usize) -> Result<()> {
+        self.store.save(checkpoint)?;
+        if let Some(step) = best {
+            write_file(&self.run.folder.join(BEST), format!("step-{step:08}\n").as_bytes())?;
+        }
+        self.store.prune(keep, best.as_slice())?;
+        Ok(())
+    }
+}
+
+fn holds_something(folder: &Path) -> Result<bool> {
+    if !folder.exists() {
+        return Ok(false);
+    }
+    let entries = fs::read_dir(folder).map_err(|error| Error::io("read", folder, &error))?;
+    Ok(entries.flatten().any(|entry| entry.file_name() != LOCK))
+}
