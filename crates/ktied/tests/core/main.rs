@@ -4,6 +4,7 @@ mod estimators;
 mod evaluation;
 mod families;
 mod golden;
+mod golden_networks;
 mod gradients;
 mod inference;
 mod networks;
