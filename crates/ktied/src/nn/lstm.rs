@@ -1,7 +1,7 @@
 //! A long short-term memory with posteriors over its kernels.
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, s};
 use ktied_kernels::{Purpose, ShapeError};
 
 use super::layer::{LayerConfig, Weights};
@@ -130,7 +130,7 @@ impl Lstm {
         let [hidden, width] = recurrent.dims();
         let ones = Tensor::<1>::ones([hidden], (&recurrent.device(), recurrent.dtype()));
         let zeros = Tensor::<1>::zeros([width], (&recurrent.device(), recurrent.dtype()));
-        let forget = zeros.slice_assign([hidden..2 * hidden], ones);
+        let forget = zeros.slice_assign(s![hidden..2 * hidden], ones);
         Some(match bias {
             Some(bias) => bias + forget,
             None => forget,

@@ -12,6 +12,7 @@ use crate::ops;
 
 /// What was observed of a batch of examples.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each batch, not one for each example")]
 pub enum Observed {
     /// A class each.
     Classes(Vec<u32>),
