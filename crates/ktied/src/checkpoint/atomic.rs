@@ -77,8 +77,12 @@ pub(super) fn create_folder(folder: &Path) -> Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => create_folder(parent)?,
         _ => {}
     }
-    fs::create_dir(folder).map_err(|error| CheckpointError::io("create the folder", folder, &error))?;
-    sync_parent(folder)
+    match fs::create_dir(folder) {
+        Ok(()) => sync_parent(folder),
+        // Somebody else made it since we looked: two runs may begin in one new folder.
+        Err(_) if folder.is_dir() => Ok(()),
+        Err(error) => Err(CheckpointError::io("create the folder", folder, &error)),
+    }
 }
 
 /// Removes a file or folder, whatever is in it.

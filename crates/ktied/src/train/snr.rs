@@ -1,6 +1,6 @@
 //! The signal-to-noise ratio of the gradients of standard deviations.
 //!
-//! The ratio E[g²]/Var[g] does not change when g is multiplied with a constant, so it is the same for a scale stored as
+//! The ratio E\[g²\]/Var\[g\] does not change when g is multiplied with a constant, so it is the same for a scale stored as
 //! its logarithm and, as long as that scale hardly moves within ten batches, for one stored through a softplus.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::checkpoint::path::{ModulePath, tracks_path};
 /// Batches that one ratio is made of.
 const WINDOW: u64 = 10;
 
-/// E[g²]/Var[g] over ten batches, for the parameters of one tensor.
+/// E\[g²\]/Var\[g\] over ten batches, for the parameters of one tensor.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Snr {
     /// Path of the tensor.
@@ -56,7 +56,7 @@ impl SnrWindow {
     }
 }
 
-/// Mean and median of E[g²]/Var[g], from Σg and Σg² of each parameter. A parameter whose gradient never changed has no
+/// Mean and median of E\[g²\]/Var\[g\], from Σg and Σg² of each parameter. A parameter whose gradient never changed has no
 /// noise to compare with and is left out.
 fn summary(tensor: String, sums: &[[f64; 2]]) -> Snr {
     let count = WINDOW as f64;

@@ -213,6 +213,23 @@ fn what_cannot_be_judged_is_named() {
 }
 
 #[test]
+fn an_example_is_named_by_its_number_in_the_whole_test_set() {
+    let device = Device::flex();
+    let refuse = |kind, good: Observed, bad: Observed, value: f32| {
+        let likelihood = Likelihood::new(kind, 1, 1.0, &device).unwrap();
+        let mut evaluator = Evaluator::new(&likelihood, &Protocol::new(10)).unwrap();
+        evaluator.add(&good, |_| Ok(Tensor::zeros([3, 1], &device))).unwrap();
+        evaluator.add(&bad, |_| Ok(Tensor::full([1, 1], value, &device))).unwrap_err().to_string()
+    };
+    let classes = |label| refuse(LikelihoodKind::Bernoulli, Observed::Classes(vec![0; 3]), label, f32::NAN);
+    assert!(classes(Observed::Classes(vec![2])).starts_with("example 3 is of class 2"));
+    assert!(classes(Observed::Classes(vec![1])).starts_with("output 0 of example 3 in draw 0"));
+    let zeros = Observed::Values(Tensor::zeros([3, 1], &device));
+    let bad = Observed::Values(Tensor::full([1, 1], f32::NAN, &device));
+    assert!(refuse(LikelihoodKind::Gaussian, zeros, bad, 0.0).starts_with("observed value 0 of example 3"));
+}
+
+#[test]
 fn numbers_and_protocols_that_cannot_be_judged_are_named() {
     let device = Device::flex();
     let likelihood = |kind, noise| Likelihood::new(kind, 1, noise, &device).unwrap();

@@ -152,3 +152,17 @@ fn learned_priors_move_and_are_kept() {
     let newest = Run::open(folder.path()).unwrap().newest().unwrap().0;
     assert_eq!(scales(&Trainer::resume(config, &data, &newest).unwrap()), moved);
 }
+
+#[test]
+fn runs_that_begin_at_the_same_time_in_one_new_folder_do_not_disturb_each_other() {
+    let (config, _) = problems().remove(0);
+    for round in 0..20 {
+        let folder = Folder::new(&format!("together-{round}"));
+        std::thread::scope(|scope| {
+            for number in 0..4 {
+                let (path, config) = (folder.path().join(format!("a/b/{number}")), &config);
+                scope.spawn(move || Writer::create(path, config).unwrap());
+            }
+        });
+    }
+}

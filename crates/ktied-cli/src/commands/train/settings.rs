@@ -29,7 +29,7 @@ pub(crate) fn config_of(train: &Train) -> Result<Config, Failure> {
         let presets = Preset::ALL.map(Preset::name).join(", ");
         return Err(Failure::Usage(format!("say what to train: --preset P (one of {presets}) or --config FILE.toml")));
     };
-    Ok(tree.config().map_err(usage)?)
+    tree.config().map_err(usage)
 }
 
 /// The run's own configuration, with what the arguments may still change.
