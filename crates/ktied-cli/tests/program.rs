@@ -172,6 +172,22 @@ fn bench_kernels_reports_every_kernel_beside_the_peak() {
 }
 
 #[test]
+fn bench_step_times_every_model() {
+    for (model, posterior, estimator) in [
+        ("mlp", "k-tied:2", "local"),
+        ("lenet", "mean-field", "reparam"),
+        ("lstm", "k-tied:2", "flipout"),
+        ("resnet18", "point", "reparam"),
+    ] {
+        let args = ["bench", "step", "--model", model, "--posterior", posterior, "--estimator", estimator];
+        let report = json(&[&args[..], &["--batch", "4", "--steps", "2", "--json"]].concat());
+        assert_eq!((report["model"].as_str(), report["batch"].as_u64()), (Some(model), Some(4)), "{report}");
+        let (median, least) = (report["median_ms"].as_f64().expect("ms"), report["min_ms"].as_f64().expect("ms"));
+        assert!(least > 0.0 && median >= least && report["loss"].as_f64().is_some_and(f64::is_finite), "{report}");
+    }
+}
+
+#[test]
 fn a_reader_who_leaves_is_not_a_panic() {
     use std::process::Stdio;
     let mut child = Command::new(env!("CARGO_BIN_EXE_ktied"))

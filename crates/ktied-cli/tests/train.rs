@@ -213,6 +213,9 @@ fn every_way_to_fail_has_its_exit_code_and_its_sentence() {
     std::fs::write(&weights, &bad).expect("a damaged file");
     let report = json(&["inspect", &run]);
     assert_eq!(report["step"], 7, "the one before is used");
+    expect(&["inspect", &format!("{run}/checkpoints/step-00000012")], 4, "weights.safetensors");
+    let file = format!("{run}/checkpoints/step-00000007/manifest.json");
+    assert_eq!(json(&["inspect", &file])["step"], 7);
     std::fs::remove_dir_all(Path::new(&run).join("checkpoints/step-00000007")).expect("gone");
     expect(&["evaluate", &run], 4, "has no good checkpoint");
     std::fs::write(&weights, &good).expect("the file as it was");

@@ -38,6 +38,7 @@ pub mod kl;
 pub mod local;
 pub mod lstm;
 pub mod noise;
+pub mod norm;
 mod par;
 pub mod pool;
 mod rows;

@@ -48,8 +48,13 @@ struct Report {
 }
 
 pub(crate) fn run(inspect: &Inspect, args: &Args) -> Result<(), Failure> {
-    let run = Run::open(folder_of(&inspect.run))?;
-    let (config, checkpoint): (Config, _) = (run.config()?, checkpoint_of(&run, inspect.best, args)?);
+    let (folder, step) = named(&inspect.run);
+    let run = Run::open(folder)?;
+    let config: Config = run.config()?;
+    let checkpoint = match step {
+        Some(step) => run.store()?.load(step)?,
+        None => checkpoint_of(&run, inspect.best, args)?,
+    };
     let tensors = checkpoint.tensors().map(|(path, tensor)| TensorRow {
         path: path.into(),
         shape: tensor.shape().to_vec(),
@@ -83,10 +88,12 @@ pub(crate) fn run(inspect: &Inspect, args: &Args) -> Result<(), Failure> {
     if args.json { print_json(&report) } else { print(&report) }
 }
 
-/// The run's folder, whether it, its `checkpoints` or one of these was named.
-fn folder_of(path: &Path) -> &Path {
-    let is_run = |path: &Path| path.join("config.toml").is_file();
-    path.ancestors().take(3).find(|path| is_run(path)).unwrap_or(path)
+/// The run's folder, and the step if a checkpoint of it, or a file in one, was named.
+fn named(path: &Path) -> (&Path, Option<u64>) {
+    let is_run = |path: &&Path| path.join("config.toml").is_file();
+    let step = |path: &Path| path.file_name()?.to_str()?.strip_prefix("step-")?.parse().ok();
+    let folder = path.ancestors().take(4).find(is_run).unwrap_or(path);
+    (folder, path.ancestors().take(2).find_map(step).filter(|_| folder != path))
 }
 
 fn bytes_of(folder: &Path) -> u64 {

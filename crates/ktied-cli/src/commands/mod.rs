@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod bench_kernels;
+pub(crate) mod bench_step;
 pub(crate) mod completions;
 pub(crate) mod data;
 pub(crate) mod demo;

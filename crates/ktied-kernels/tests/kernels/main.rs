@@ -10,6 +10,7 @@ mod kl;
 mod local;
 mod lstm;
 mod noise;
+mod norm;
 mod pool;
 mod reference;
 mod sample;

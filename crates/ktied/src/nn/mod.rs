@@ -10,6 +10,7 @@ mod layer;
 mod linear;
 mod lstm;
 mod pass;
+mod pool;
 
 pub use batch_norm::{BatchNorm, BatchNormConfig};
 pub use conv2d::{Conv2d, Conv2dConfig};
@@ -18,3 +19,4 @@ pub use layer::{LayerConfig, Weights};
 pub use linear::{Linear, LinearConfig};
 pub use lstm::{Lstm, LstmConfig};
 pub use pass::{Estimator, Pass, Statistics};
+pub use pool::{Pool2d, Pool2dConfig, PoolKind};

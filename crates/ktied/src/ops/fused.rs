@@ -119,6 +119,11 @@ pub fn in_place<const D: usize, const N: usize>(
     Ok(tensors.map(Tensor::from_primitive::<Flex>))
 }
 
+/// Reads the elements of a tensor that [`takes`] has accepted, where they lie.
+pub fn read<const D: usize, T>(tensor: Tensor<D>, read: impl FnOnce(&[f32]) -> T) -> T {
+    read(view(&tensor.try_into_primitive::<Flex>().expect("a Flex tensor").to_contiguous()).data)
+}
+
 /// Says whether kernels can take this tensor: single precision, on the Flex device.
 pub fn takes<const D: usize>(tensor: &Tensor<D>) -> bool {
     tensor.dtype() == DType::F32 && tensor.device() == Device::flex()

@@ -36,4 +36,4 @@ pub use lstm::{LstmPerturbation, LstmSigns, LstmTensors, lstm, lstm_last};
 pub use norm::{BatchMoments, batch_norm, frozen_norm};
 pub use pool::{avg_pool2d, max_pool2d};
 pub use signs::{add_signed, apply_signs};
-pub use update::adam_update;
+pub use update::{adam_update, sum_of_squares};

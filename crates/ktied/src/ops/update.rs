@@ -1,8 +1,9 @@
-//! One step of Adam on a parameter and its moments, in place where nobody else holds them.
+//! One step of Adam on a parameter and its moments, in place where nobody else holds them; and the norm of a gradient.
 
 use burn::tensor::Tensor;
 use ktied_kernels::ShapeError;
 use ktied_kernels::adam::{self, AdamStep};
+use ktied_kernels::norm;
 
 use super::{check, fused, portable};
 
@@ -31,4 +32,12 @@ pub fn adam_update<const D: usize>(
     let [param, m, v] =
         fused::in_place([param, m, v], grad, |[param, m, v], grad| adam::update(param, m, v, grad, step))?;
     Ok((param, [m, v]))
+}
+
+/// Σ x² over all elements, in double precision and always in the same order; not finite if an element is not.
+pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> f64 {
+    match fused::takes(&x) {
+        true => fused::read(x, norm::sum_of_squares),
+        false => x.into_data().iter::<f64>().map(|x| x * x).sum(),
+    }
 }

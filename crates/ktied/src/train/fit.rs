@@ -66,14 +66,15 @@ pub fn fit(
             if due.log {
                 log.train(&mut trainer, &report)?;
             }
+            let mut is_best = false;
             if due.validation && !data.validation.is_empty() {
                 let metrics = trainer.evaluate(&data.validation, trainer.config().train.validate_draws, |_| {})?;
-                let best = trainer.note_validation(metrics.neg_elbo.value);
-                log.validation(&trainer, &metrics, best)?;
-                watch.validation(&trainer, &metrics, best);
+                is_best = trainer.note_validation(metrics.neg_elbo.value);
+                log.validation(&trainer, &metrics, is_best)?;
+                watch.validation(&trainer, &metrics, is_best);
             }
-            let patience_over = trainer.is_out_of_patience();
-            if due.checkpoint || patience_over {
+            // The best is always kept, whether or not a checkpoint was due.
+            if due.checkpoint || is_best || trainer.is_out_of_patience() {
                 save(writer, &trainer, &mut log)?;
                 watch.checkpoint(trainer.state().step);
             }
@@ -111,10 +112,7 @@ impl Due {
 fn save(writer: &Writer, trainer: &Trainer, log: &mut Log) -> Result<()> {
     let checkpoint = trainer.checkpoint()?;
     let (step, digest) = (trainer.state().step, checkpoint.digest().to_string());
-    // The best step is only named if its checkpoint is this one or one that was saved.
     let best = trainer.state().best.map(|best| best.step);
-    let saved = writer.store().steps()?;
-    let best = best.filter(|best| *best == step || saved.contains(best));
     writer.save(&checkpoint, best, trainer.config().train.keep)?;
     log.events.push(&Event::Checkpoint { step, digest })
 }

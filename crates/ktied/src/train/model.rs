@@ -45,53 +45,59 @@ impl Model {
 
 /// The likelihood of a configuration, if its network fits the data.
 fn fit(config: &Config, split: &Split) -> Result<LikelihoodKind> {
-    let set = &config.data.set;
-    let refuse = |key: &str, expected: String, found: usize| {
-        Err(Error::DoesNotFit { key: key.into(), set: set.clone(), expected, found })
-    };
-    let width = split.inputs.width();
-    match (&config.model, &split.inputs) {
-        (ModelSpec::Lstm(spec), Inputs::Tokens { .. }) if spec.vocabulary < config.data.vocabulary => {
-            return refuse("model.vocabulary", format!("at least {}", config.data.vocabulary), spec.vocabulary);
-        }
-        (ModelSpec::Lstm(_), Inputs::Tokens { .. }) => {}
-        (ModelSpec::Lstm(_), _) => return Err(Error::WrongInputs { model: "lstm", found: "numbers" }),
-        (_, Inputs::Tokens { .. }) => return Err(Error::WrongInputs { model: config.model.name(), found: "words" }),
-        (ModelSpec::Mlp(spec), _) if spec.sizes.first() != Some(&width) => {
-            let found = spec.sizes.first().copied().unwrap_or(0);
-            return refuse("the first of model.sizes", width.to_string(), found);
-        }
-        (ModelSpec::LeNet(spec), _) if spec.side * spec.side * spec.channels != width => {
-            let found = spec.side * spec.side * spec.channels;
-            return refuse("model.side² · model.channels", width.to_string(), found);
-        }
-        (ModelSpec::ResNet18(spec), _) if spec.side * spec.side * spec.channels != width => {
-            let found = spec.side * spec.side * spec.channels;
-            return refuse("model.side² · model.channels", width.to_string(), found);
-        }
-        _ => {}
-    }
+    check_inputs(config, &split.inputs)?;
     let outputs = config.model.outputs();
-    let suggested = match &split.targets {
+    let kind = config.likelihood.kind.unwrap_or_else(|| suggested(&split.targets, outputs));
+    let expected = outputs_for(kind, &split.targets)?;
+    match outputs == expected {
+        true => Ok(kind),
+        false => does_not_fit(config, "the number of the model's outputs", expected.to_string(), outputs),
+    }
+}
+
+fn does_not_fit<T>(config: &Config, key: &str, expected: String, found: usize) -> Result<T> {
+    Err(Error::DoesNotFit { key: key.into(), set: config.data.set.clone(), expected, found })
+}
+
+fn check_inputs(config: &Config, inputs: &Inputs) -> Result<()> {
+    let width = inputs.width();
+    let (key, found) = match (&config.model, inputs) {
+        (ModelSpec::Lstm(spec), Inputs::Tokens { .. }) => {
+            let words = config.data.vocabulary;
+            if spec.vocabulary >= words {
+                return Ok(());
+            }
+            return does_not_fit(config, "model.vocabulary", format!("at least {words}"), spec.vocabulary);
+        }
+        (ModelSpec::Lstm(_), _) => return Err(Error::WrongInputs { model: "lstm", found: "numbers" }),
+        (model, Inputs::Tokens { .. }) => return Err(Error::WrongInputs { model: model.name(), found: "words" }),
+        (ModelSpec::Mlp(spec), _) => ("the first of model.sizes", spec.sizes.first().copied().unwrap_or(0)),
+        (ModelSpec::LeNet(spec), _) => ("model.side² · model.channels", spec.side * spec.side * spec.channels),
+        (ModelSpec::ResNet18(spec), _) => ("model.side² · model.channels", spec.side * spec.side * spec.channels),
+    };
+    match found == width {
+        true => Ok(()),
+        false => does_not_fit(config, key, width.to_string(), found),
+    }
+}
+
+/// What targets and the number of outputs suggest.
+fn suggested(targets: &Targets, outputs: usize) -> LikelihoodKind {
+    match targets {
         Targets::Classes { num_classes: 2, .. } if outputs == 1 => LikelihoodKind::Bernoulli,
         Targets::Classes { .. } => LikelihoodKind::Softmax,
         Targets::Values { .. } => LikelihoodKind::Gaussian,
-    };
-    let kind = config.likelihood.kind.unwrap_or(suggested);
-    let expected = match (kind, &split.targets) {
-        (LikelihoodKind::Softmax, Targets::Classes { num_classes, .. }) => *num_classes,
-        (LikelihoodKind::Bernoulli, Targets::Classes { num_classes: 2, .. }) => 1,
-        (LikelihoodKind::Gaussian | LikelihoodKind::GaussianFixed, Targets::Values { width, .. }) => *width,
-        (kind, Targets::Classes { .. }) => {
-            return Err(Error::WrongTargets { likelihood: kind.name(), found: "classes" });
-        }
-        (kind, Targets::Values { .. }) => {
-            return Err(Error::WrongTargets { likelihood: kind.name(), found: "numbers" });
-        }
-    };
-    match outputs == expected {
-        true => Ok(kind),
-        false => refuse("the number of the model's outputs", expected.to_string(), outputs),
+    }
+}
+
+/// How many outputs a likelihood of these targets needs.
+fn outputs_for(kind: LikelihoodKind, targets: &Targets) -> Result<usize> {
+    match (kind, targets) {
+        (LikelihoodKind::Softmax, Targets::Classes { num_classes, .. }) => Ok(*num_classes),
+        (LikelihoodKind::Bernoulli, Targets::Classes { num_classes: 2, .. }) => Ok(1),
+        (LikelihoodKind::Gaussian | LikelihoodKind::GaussianFixed, Targets::Values { width, .. }) => Ok(*width),
+        (kind, Targets::Classes { .. }) => Err(Error::WrongTargets { likelihood: kind.name(), found: "classes" }),
+        (kind, Targets::Values { .. }) => Err(Error::WrongTargets { likelihood: kind.name(), found: "numbers" }),
     }
 }
 

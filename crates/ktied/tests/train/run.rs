@@ -60,6 +60,7 @@ fn training_stops_when_validations_do_not_get_better_and_the_best_is_kept() {
     // A rate at which nothing gets better after the first epochs.
     (config.optim.lr, config.optim.scale_lr, config.optim.clip) = (0.5, Some(0.5), None);
     (config.train.epochs, config.train.patience, config.train.keep) = (200, Some(3), 1);
+    config.train.checkpoint_every = 0;
     let (trainer, outcome) = train(folder.path(), &config, &data);
     assert_eq!(outcome, Outcome::OutOfPatience);
     let best = trainer.state().best.unwrap().step;
