@@ -1,10 +1,15 @@
 //! What a run does besides its steps: chooses, logs, gives up, begins from another.
 
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Tensor};
 use ktied::Error;
+use ktied::checkpoint::module_tensors;
 use ktied::config::Preset;
-use ktied::data::{Batches, DataSet};
+use ktied::data::{Batches, DataSet, Inputs, Targets};
 use ktied::models::Network;
-use ktied::train::{Outcome, Run, Trainer, Writer};
+use ktied::nn::{Estimator, Pass};
+use ktied::objective::Elbo;
+use ktied::train::{AdamConfig, LearningRates, Model, Outcome, Run, Trainer, Writer};
 use serde_json::Value;
 
 use crate::support::{Folder, config, problems, train};
@@ -73,7 +78,7 @@ fn training_stops_when_validations_do_not_get_better_and_the_best_is_kept() {
 /// Data with an input that no network survives.
 fn poisoned() -> DataSet {
     let (_, mut data) = problems().remove(0);
-    if let ktied::data::Inputs::Floats { data, .. } = &mut data.train.inputs {
+    if let Inputs::Floats { data, .. } = &mut data.train.inputs {
         data[0] = f32::NAN;
     }
     data
@@ -165,5 +170,75 @@ fn runs_that_begin_at_the_same_time_in_one_new_folder_do_not_disturb_each_other(
                 scope.spawn(move || Writer::create(path, config).unwrap());
             }
         });
+    }
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_is_found_although_the_loss_is() {
+    let (_, mut data) = problems().remove(1);
+    // Residuals of ½ over a noise of 3e-19 square to a loss that single precision holds; times inputs of 1e5 it does not.
+    if let (Inputs::Floats { data: x, .. }, Targets::Values { data: y, .. }) =
+        (&mut data.train.inputs, &mut data.train.targets)
+    {
+        x.fill(1e5);
+        y.fill(0.5);
+    }
+    let settings = [
+        ("model.sizes", "6,1"),
+        ("posterior.kind", "point"),
+        ("posterior.init_means", "1e-9"),
+        ("likelihood.kind", "gaussian-fixed"),
+        ("likelihood.noise", "3e-19"),
+        ("optim.clip", "none"),
+    ];
+    let config = config(Preset::MlpMnist, &settings);
+    let batch = Batches::new(&data.train, 8, 0).from(0).next().unwrap().unwrap();
+    let sentence = Trainer::new(config, &data).unwrap().step(batch).unwrap_err().to_string();
+    assert!(sentence.starts_with("training diverged: the gradient of step 1 "), "{sentence}");
+}
+
+#[test]
+fn a_step_is_what_its_parts_make_of_it() {
+    let settings = [
+        ("model.sizes", "6,5,3"),
+        ("estimator.kind", "flipout"),
+        ("estimator.draws", "3"),
+        ("anneal.per_batch", "none"),
+        ("anneal.epochs", "2"),
+        ("optim.clip", "none"),
+        ("posterior.cap", "0.0101"),
+    ];
+    let (config, (_, data)) = (config(Preset::MlpMnist, &settings), problems().remove(0));
+    let mut trainer = Trainer::new(config.clone(), &data).unwrap();
+    let mut model = Model::new(&config, &data.train, &Device::flex().autodiff()).unwrap();
+    let (elbo, mut adam) = (Elbo::new(22).unwrap(), AdamConfig::new().init());
+    for (step, batch) in Batches::new(&data.train, 8, 0).from(0).take(9).map(Result::unwrap).enumerate() {
+        let (features, observed) = batch.clone().on(&Device::flex());
+        let passes = Pass::several(0, step as u64, Estimator::Flipout, 3);
+        let nll: Vec<Tensor<1>> =
+            passes.map(|pass| model.nll(features.clone(), &observed, &pass).unwrap().1.mean()).collect();
+        let nll = nll.into_iter().reduce(|a, b| a + b).unwrap() / 3.0;
+        // Linear over two epochs of three steps.
+        let weight = (step as f64 / 6.0).min(1.0);
+        let loss = elbo.loss(nll.clone(), model.network.kl().unwrap(), weight);
+        let grads = GradientsParams::from_grads(loss.backward(), &model);
+        model = adam.step(LearningRates { loc: 0.01, scale: 0.02 }, model, grads);
+        model.network = model.network.clipped();
+
+        let report;
+        (trainer, report) = trainer.step(batch).unwrap();
+        assert_eq!(report.weight, weight);
+        assert_eq!(report.terms.nll, nll.into_data().iter::<f64>().next().unwrap());
+    }
+    assert_eq!(module_tensors(trainer.model()).unwrap().digest(), module_tensors(&model).unwrap().digest());
+}
+
+#[test]
+fn a_point_is_judged_by_one_draw_and_others_by_as_many_as_asked() {
+    for (posterior, samples) in [("point", 1), ("mean-field", 7)] {
+        let (mut config, data) = problems().remove(0);
+        config.posterior.kind = posterior.parse().unwrap();
+        let metrics = Trainer::new(config, &data).unwrap().evaluate(&data.test, 7, |_| {}).unwrap();
+        assert_eq!((metrics.samples, metrics.examples), (samples, 5), "{posterior}");
     }
 }
