@@ -229,6 +229,23 @@ fn embeddings_draw_their_rows_under_both_estimators() {
 }
 
 #[test]
+fn time_first_embeddings_are_the_others_with_time_first() {
+    let ids = Tensor::<2, Int>::from_data([[1, 3, 1, 0], [2, 2, 0, 3]], &Device::flex());
+    for posterior in ["point", "mean-field", "k-tied:2"] {
+        let layer = layer_config(posterior, 0);
+        let embedding = EmbeddingConfig { words: 4, width: 3, layer }.init(&Device::flex()).unwrap();
+        for pass in [Pass::Means, Pass::sampled(1, 2, Estimator::Reparam), Pass::sampled(1, 2, Estimator::Flipout)] {
+            let expected = host(embedding.forward(ids.clone(), &pass).unwrap().swap_dims(0, 1));
+            assert_eq!(
+                host(embedding.forward_time_first(ids.clone(), &pass).unwrap()),
+                expected,
+                "{posterior} {pass:?}"
+            );
+        }
+    }
+}
+
+#[test]
 fn the_draws_of_one_step_are_independent_and_the_first_is_the_step_s_own() {
     let (layer, x) = even_layer();
     let passes: Vec<Pass> = Pass::several(3, 7, Estimator::Reparam, 3).collect();
