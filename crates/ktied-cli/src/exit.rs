@@ -76,10 +76,10 @@ impl From<CheckpointError> for Failure {
 fn code_of(error: &ktied::Error) -> u8 {
     use ktied::Error;
     match error {
-        Error::OtherData { .. } | Error::NothingToTrainOn { .. } => 3,
+        Error::OtherData { .. } | Error::NothingToTrainOn { .. } | Error::UnknownClass { .. } | Error::NoExamples => 3,
         Error::Checkpoint(error) if error.is_io() => 6,
         Error::Checkpoint(_) | Error::NoCheckpoint { .. } | Error::BadState { .. } | Error::NotInSource { .. } => 4,
-        Error::NonFinite { .. } => 5,
+        Error::NonFinite { .. } | Error::NotFinite { .. } => 5,
         Error::Io { .. } => 6,
         _ => 2,
     }

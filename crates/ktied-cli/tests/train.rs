@@ -146,6 +146,22 @@ fn a_signal_saves_and_exits_130_and_the_run_goes_on() {
 }
 
 #[test]
+fn a_run_that_begins_with_another_s_weights_keeps_them_when_it_is_resumed() {
+    let folder = Folder::new("init-from");
+    let [point, once, twice] = ["point", "once", "twice"].map(|name| folder.join(name));
+    ok(&digits(&point, &["--set", "posterior.kind=point", "--set", "train.steps=30"]));
+    let begin = ["--init-from", &point, "--set", "train.checkpoint_steps=none"];
+    ok(&digits(&once, &[&begin[..], &["--set", "train.steps=12"]].concat()));
+    // Nothing but the beginning, as if it had been killed before its first step; then on.
+    ok(&digits(&twice, &[&begin[..], &["--set", "train.steps=0"]].concat()));
+    ok(&digits(&twice, &["--set", "train.checkpoint_steps=none", "--set", "train.steps=12", "--resume"]));
+    assert_eq!(digest(&once), digest(&twice));
+    let fresh = folder.join("fresh");
+    ok(&digits(&fresh, &["--set", "train.steps=12"]));
+    assert_ne!(digest(&once), digest(&fresh));
+}
+
+#[test]
 fn training_has_the_same_bits_on_any_number_of_threads() {
     let folder = Folder::new("threads");
     let digests = ["1", "2", "4"].map(|threads| {

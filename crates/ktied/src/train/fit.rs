@@ -73,6 +73,9 @@ pub fn fit(
                 log.validation(&trainer, &metrics, is_best)?;
                 watch.validation(&trainer, &metrics, is_best);
             }
+            if due.validation {
+                log.scales(&trainer)?;
+            }
             // The best is always kept, whether or not a checkpoint was due.
             if due.checkpoint || is_best || trainer.is_out_of_patience() {
                 save(writer, &trainer, &mut log)?;
@@ -149,9 +152,12 @@ impl Log {
 
     fn validation(&mut self, trainer: &Trainer, metrics: &Evaluation, best: bool) -> Result<()> {
         let step = trainer.state().step;
-        self.events.push(&Event::Validation { step, epoch: epoch(trainer), best, metrics })?;
+        self.events.push(&Event::Validation { step, epoch: epoch(trainer), best, metrics })
+    }
+
+    fn scales(&mut self, trainer: &Trainer) -> Result<()> {
         let layers = trainer.model().network.weights().into_iter().filter_map(summary).collect();
-        self.events.push(&Event::Scales { step, layers })
+        self.events.push(&Event::Scales { step: trainer.state().step, layers })
     }
 
     fn finished(&mut self, trainer: &Trainer, outcome: Outcome) -> Result<()> {

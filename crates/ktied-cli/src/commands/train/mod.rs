@@ -81,11 +81,15 @@ fn open(train: &Train, args: &Args) -> Result<(Writer, Trainer, DataSet), Failur
         let config = config_of(train)?;
         config.check()?;
         let data = load(&config.data)?;
-        let mut trainer = Trainer::new(config.clone(), &data)?;
-        if let Some(source) = &train.init_from {
-            trainer = trainer.with_weights_of(&Run::open(source)?.newest()?.0)?;
-        }
-        return Ok((Writer::create(&train.out, &config)?, trainer, data));
+        let trainer = Trainer::new(config.clone(), &data)?;
+        let Some(source) = &train.init_from else {
+            return Ok((Writer::create(&train.out, &config)?, trainer, data));
+        };
+        let trainer = trainer.with_weights_of(&Run::open(source)?.newest()?.0)?;
+        let writer = Writer::create(&train.out, &config)?;
+        // Saved at once: whoever resumes before the first checkpoint must not begin from nothing.
+        writer.save(&trainer.checkpoint()?, None, config.train.keep)?;
+        return Ok((writer, trainer, data));
     };
     let writer = Writer::reopen(&train.out)?;
     let config = settings::resumed(train, run.config()?)?;
