@@ -80,7 +80,7 @@ pub struct Train {
     /// Model and data: mlp-mnist, mlp-fashion, lenet-cifar100, lstm-imdb, resnet18-cifar10 or mlp-digits.
     #[arg(long, value_name = "P")]
     pub preset: Option<Preset>,
-    /// Configuration in TOML, over the preset that it names or that --preset names.
+    /// Configuration in TOML, over the preset that it or --preset names (mlp-mnist if neither does).
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Posterior of the weights: point, mean-field, k-tied:K or matrix-normal.
@@ -189,7 +189,7 @@ pub struct Sweep {
     /// Model and data: mlp-mnist, mlp-fashion, lenet-cifar100, lstm-imdb, resnet18-cifar10 or mlp-digits.
     #[arg(long, value_name = "P")]
     pub preset: Option<Preset>,
-    /// Configuration in TOML, over the preset that it names or that --preset names.
+    /// Configuration in TOML, over the preset that it or --preset names (mlp-mnist if neither does).
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Values of one key, as in optim.lr=1e-3,3e-3; may be given again, and all are combined.

@@ -49,9 +49,13 @@ pub(crate) fn print_line(line: &str) -> Result<(), Failure> {
 
 /// The one JSON document of a command.
 pub(crate) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
+    print_line(&json(document)?)
+}
+
+/// JSON that people can read too.
+pub(crate) fn json(document: &impl serde::Serialize) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(document).map_err(io::Error::from);
-    let text = text.map_err(|source| Failure::Io { action: "write JSON", source })?;
-    print_line(&text)
+    text.map_err(|source| Failure::Io { action: "write JSON", source })
 }
 
 /// 1234567 as 1,234,567.

@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::train::{interruptible, parameters};
 use crate::args::{Args, Demo};
 use crate::exit::Failure;
-use crate::table::{Table, grouped, print_json, print_line};
+use crate::table::{Table, grouped, json, print_json, print_line};
 
 const NUM_DRAWS: u64 = 100;
 const POSTERIORS: [PosteriorKind; 5] = [
@@ -135,9 +135,7 @@ fn network(
         return Err(Failure::Interrupted { run });
     }
     let metrics = trainer.evaluate(&data.test, NUM_DRAWS, |_| {})?;
-    let text = serde_json::to_vec_pretty(&metrics).map_err(std::io::Error::from);
-    let text = text.map_err(|source| Failure::Io { action: "write JSON", source })?;
-    writer.run().write("evaluation/test.json", &text)?;
+    writer.run().write("evaluation/test.json", json(&metrics)?.as_bytes())?;
     let (parameters, seconds) = (parameters(trainer.config())?, begin.elapsed().as_secs_f64());
     Ok(Row { posterior: kind.to_string(), run, parameters, metrics, seconds })
 }

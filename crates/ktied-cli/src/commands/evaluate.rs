@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::train::parameters;
 use crate::args::{Args, Evaluate, SplitName};
 use crate::exit::Failure;
-use crate::table::{Table, grouped, print_json, print_line};
+use crate::table::{Table, grouped, json, print_json, print_line};
 
 /// What is printed, and kept in the run's folder.
 #[derive(Debug, Serialize)]
@@ -43,9 +43,7 @@ pub(crate) fn run(evaluate: &Evaluate, args: &Args) -> Result<(), Failure> {
         parameters: parameters(trainer.config())?,
         metrics,
     };
-    let text = serde_json::to_vec_pretty(&report).map_err(std::io::Error::from);
-    let text = text.map_err(|source| Failure::Io { action: "write JSON", source })?;
-    run.write(&format!("evaluation/{name}.json"), &text)?;
+    run.write(&format!("evaluation/{name}.json"), json(&report)?.as_bytes())?;
     if args.json { print_json(&report) } else { print(&report) }
 }
 

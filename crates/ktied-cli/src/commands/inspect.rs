@@ -8,10 +8,11 @@ use ktied::train::Run;
 use serde::Serialize;
 
 use super::evaluate::checkpoint_of;
+use super::layers::{LayerRow, layers_of, table_of};
 use super::train::parameters;
 use crate::args::{Args, Inspect};
 use crate::exit::Failure;
-use crate::table::{Table, grouped, print_json, print_line};
+use crate::table::{grouped, print_json, print_line};
 
 #[derive(Debug, Serialize)]
 struct TensorRow {
@@ -19,14 +20,6 @@ struct TensorRow {
     shape: Vec<usize>,
     dtype: String,
     sha256: String,
-}
-
-#[derive(Debug, Serialize)]
-struct LayerRow {
-    name: String,
-    shape: Vec<usize>,
-    posterior: String,
-    parameters: usize,
 }
 
 #[derive(Debug, Serialize)]
@@ -61,12 +54,6 @@ pub(crate) fn run(inspect: &Inspect, args: &Args) -> Result<(), Failure> {
         dtype: tensor.dtype().to_string(),
         sha256: tensor.sha256().to_string(),
     });
-    let layers = config.model.layers(&config.posterior)?.into_iter().map(|layer| LayerRow {
-        name: layer.name,
-        shape: layer.shape,
-        posterior: layer.posterior.to_string(),
-        parameters: layer.parameters,
-    });
     let store = run.store()?;
     let header = checkpoint.header();
     let report = Report {
@@ -82,7 +69,7 @@ pub(crate) fn run(inspect: &Inspect, args: &Args) -> Result<(), Failure> {
         written_by: header.ktied.clone(),
         instruction_set: header.instruction_set.clone(),
         digest: checkpoint.digest().to_string(),
-        layers: layers.collect(),
+        layers: layers_of(&config)?,
         tensors: tensors.collect(),
     };
     if args.json { print_json(&report) } else { print(&report) }
@@ -102,12 +89,7 @@ fn bytes_of(folder: &Path) -> u64 {
 }
 
 fn print(report: &Report) -> Result<(), Failure> {
-    let mut table = Table::new(&["layer", "shape", "posterior", "parameters"]);
-    for layer in &report.layers {
-        let shape: Vec<String> = layer.shape.iter().map(usize::to_string).collect();
-        table.row(vec![layer.name.clone(), shape.join("×"), layer.posterior.clone(), grouped(layer.parameters)]);
-    }
-    table.print()?;
+    table_of(&report.layers).print()?;
     print_line("")?;
     let best = report.best.map_or(String::new(), |step| format!(", best at step {step}"));
     print_line(&format!("{}: {} on {}, posterior {}.", report.run, report.model, report.data, report.posterior))?;

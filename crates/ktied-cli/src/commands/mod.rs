@@ -7,6 +7,7 @@ pub(crate) mod data;
 pub(crate) mod demo;
 pub(crate) mod evaluate;
 pub(crate) mod inspect;
+mod layers;
 pub(crate) mod params;
 pub(crate) mod sweep;
 pub(crate) mod train;

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::train::{Progress, assign, config_of, interruptible};
 use crate::args::{Args, Sweep};
 use crate::exit::Failure;
-use crate::table::{Table, print_json, print_line};
+use crate::table::{Table, json, print_json, print_line};
 
 /// More cells than this is a mistake.
 const MAX_CELLS: usize = 10_000;
@@ -176,9 +176,7 @@ fn report(cells: &[Cell]) -> Report {
 }
 
 fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
-    let text = serde_json::to_vec_pretty(report).map_err(std::io::Error::from);
-    let text = text.map_err(|source| Failure::Io { action: "write JSON", source })?;
-    Ok(ktied::checkpoint::write_file(&folder.join("sweep.json"), &text).map_err(ktied::Error::from)?)
+    Ok(ktied::checkpoint::write_file(&folder.join("sweep.json"), json(report)?.as_bytes())?)
 }
 
 fn print(report: &Report) -> Result<(), Failure> {

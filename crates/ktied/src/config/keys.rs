@@ -91,7 +91,8 @@ pub fn reference() -> String {
     let mut page = String::from(
         "# Configuration\n\nThe same names in TOML files (`ktied train --config FILE.toml`), in `--set key=value`, in \
          `ktied sweep --grid` and in a run's `config.toml`. In a file a section is a table: `[train]`, then `epochs = 10`. \
-         `none` unsets what may be unset. A file may name the preset that it changes: `preset = \"mlp-mnist\"`.\n\n\
+         `none` unsets what may be unset. A file may name the preset that it changes, \
+         as in `preset = \"lenet-cifar100\"`; without one it changes `mlp-mnist`.\n\n\
          This page is made by `KTIED_WRITE_DOCS=1 cargo test --workspace --lib config`.\n",
     );
     let mut section = "";
