@@ -265,6 +265,19 @@ fn a_file_a_preset_and_flags_are_one_configuration() {
 }
 
 #[test]
+fn a_run_finds_its_data_again_from_another_folder() {
+    let folder = Folder::new("elsewhere");
+    let rows: Vec<String> = (0..40).map(|i| format!("{},{}", i % 7, u8::from(i % 7 > 3))).collect();
+    std::fs::write(folder.join("table.csv"), format!("a,label\n{}\n", rows.join("\n"))).expect("a table");
+    let args = ["train", "--preset", "mlp-digits", "--set", "data.set=table.csv", "--set", "model.sizes=1,3,2"];
+    let args = [&args[..], &["--set", "train.steps=3", "--out", "run"]].concat();
+    let trained = command(&args).current_dir(&folder.0).output().expect("the program starts");
+    assert!(trained.status.success(), "{}", String::from_utf8_lossy(&trained.stderr));
+    let run = folder.join("run");
+    assert_eq!(json(&["evaluate", &run, "--samples", "2"])["examples"], 4);
+}
+
+#[test]
 fn a_sweep_trains_every_cell_chooses_on_validation_and_goes_on_where_it_was() {
     let folder = Folder::new("sweep");
     let table = folder.join("table.csv");

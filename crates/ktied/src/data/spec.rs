@@ -91,6 +91,25 @@ impl DataSpec {
         Self { set: set.into(), ..Self::default() }
     }
 
+    /// The same with the folder in which a named set was found and with absolute paths, so that it is found again from
+    /// anywhere.
+    #[must_use]
+    pub fn located(self) -> Self {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
+        let Ok(standard) = Standard::named(&self.set) else {
+            let set = absolute(Path::new(&self.set));
+            // A name that is no set's and no file's keeps its spelling, for the message about it.
+            let set = if set.exists() { set.to_string_lossy().into_owned() } else { self.set };
+            return Self { set, ..self };
+        };
+        if matches!(standard.kind, Kind::Embedded) {
+            return self;
+        }
+        let folders = place::folders(self.dir.as_deref());
+        let found = folders.into_iter().find(|folder| standard.find(std::slice::from_ref(folder)).is_ok());
+        Self { dir: found.or(self.dir).map(|dir| absolute(&dir)), ..self }
+    }
+
     /// Refuses settings that cannot be.
     ///
     /// # Errors

@@ -115,7 +115,11 @@ fn flags(train: &Train, tree: &mut Tree) -> Result<(), Failure> {
         // Whoever says epochs does not mean a preset's steps.
         tree.set("train.steps", "none").map_err(usage)?;
     }
-    train.set.iter().try_for_each(|assignment| assign(tree, assignment))
+    train.set.iter().try_for_each(|assignment| assign(tree, assignment))?;
+    let mut config = tree.config().map_err(usage)?;
+    config.data = config.data.located();
+    *tree = Tree::of(&config);
+    Ok(())
 }
 
 /// `key=value`
