@@ -34,7 +34,7 @@ impl LinearConfig {
         Ok(Linear { weights, activation: self.activation })
     }
 
-    /// The layer around a kernel of any family, such as one of your own; `layer.posterior` then speaks of the bias only.
+    /// The layer around a kernel of any family, such as one of your own; `layer.posterior` then says nothing.
     ///
     /// # Errors
     /// If the kernel is not `inputs`×`outputs`, or a scale is not a positive number.

@@ -29,6 +29,21 @@ fn a_run_resumed_from_memory_at_any_step_equals_an_unbroken_one() {
     }
 }
 
+#[test]
+fn every_network_trains_to_the_same_bits_on_any_number_of_threads() {
+    // The last is large enough that products and updates are divided.
+    let (mut large, data) = problems().remove(0);
+    large.model = serde_json::from_value(serde_json::json!({ "kind": "mlp", "sizes": [6, 300, 200, 3] })).unwrap();
+    for (mut config, data) in problems().into_iter().chain([(large, data)]) {
+        config.train.epochs = 1;
+        let digests = [1, 2, 5].map(|threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| unbroken(&config, &data).digest())
+        });
+        assert!(digests.iter().all(|digest| *digest == digests[0]), "{}", data.name);
+    }
+}
+
 /// Asks to stop after a step.
 struct StopAfter<'a> {
     step: u64,

@@ -30,7 +30,7 @@ impl Progress {
     pub(crate) fn new(args: &Args, trainer: &Trainer) -> Self {
         let bar =
             if args.shows_progress() { ProgressBar::new(trainer.steps_per_epoch()) } else { ProgressBar::hidden() };
-        let style = ProgressStyle::with_template("{prefix} {bar:24.cyan/dim} {pos}/{len}  {msg}");
+        let style = ProgressStyle::with_template("{prefix} {bar:24.cyan/dim} {pos}/{len}  {wide_msg}");
         bar.set_style(style.unwrap_or(ProgressStyle::default_bar()).progress_chars("━╸─"));
         Self {
             bar,
