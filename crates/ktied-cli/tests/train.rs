@@ -313,7 +313,10 @@ fn a_sweep_trains_every_cell_chooses_on_validation_and_goes_on_where_it_was() {
     let scores: Vec<f64> = cells.iter().map(|cell| cell["neg_elbo"].as_f64().expect("a score")).collect();
     assert!(scores.is_sorted(), "{scores:?}");
     assert_eq!(report["best"], cells[0]["run"]);
+    let best = Path::new(report["best"].as_str().expect("a path")).join("events.jsonl");
+    let events = std::fs::read(&best).expect("events");
     assert_eq!(json(&args), report, "a finished sweep is found finished");
+    assert_eq!(std::fs::read(&best).expect("events"), events, "and left as it was");
     assert!(Path::new(&out).join("sweep.json").is_file());
     let (found, message) = code(&[&args[..], &["--set", "prior.scale=0.7"]].concat());
     assert_eq!(found, Some(2), "{message}");

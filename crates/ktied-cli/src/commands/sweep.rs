@@ -7,7 +7,7 @@ use ktied::data::{DataSet, load};
 use ktied::train::{Outcome, Run, Trainer, Writer, fit};
 use serde::Serialize;
 
-use super::train::{Progress, assign, config_of, interruptible};
+use super::train::{Progress, assign, config_of, go_on, interruptible};
 use crate::args::{Args, Sweep};
 use crate::exit::Failure;
 use crate::table::{Table, json, print_json, print_line};
@@ -132,11 +132,7 @@ fn train(
                 return Err(Failure::Usage(format!("{folder} is a run with other settings: choose another --out")));
             }
             let writer = Writer::reopen(folder)?;
-            let (newest, _) = writer.store().newest_good().map_err(ktied::Error::from)?;
-            let trainer = match newest {
-                Some(checkpoint) => Trainer::resume(config, data, &checkpoint)?,
-                None => Trainer::new(config, data)?,
-            };
+            let trainer = go_on(&writer, config, data, args)?;
             (writer, trainer)
         }
         Err(_) => (Writer::create(folder, &config)?, Trainer::new(config, data)?),

@@ -52,7 +52,8 @@ pub fn fit(
     watch: &mut impl Watch,
     stop: &AtomicBool,
 ) -> Result<(Trainer, Outcome)> {
-    let mut log = Log::new(writer.events(trainer.state().step)?);
+    let first = trainer.state().step;
+    let mut log = Log::new(writer.events(first)?);
     let (size, seed) = (trainer.config().train.batch, trainer.config().train.seed);
     std::thread::scope(|scope| {
         let batches = ahead(scope, Batches::new(&data.train, size, seed).from(trainer.state().step));
@@ -86,7 +87,10 @@ pub fn fit(
             }
         }
         let outcome = if trainer.is_out_of_patience() { Outcome::OutOfPatience } else { Outcome::Finished };
-        log.finished(&trainer, outcome)?;
+        // A run that was over before has said so.
+        if trainer.state().step > first {
+            log.finished(&trainer, outcome)?;
+        }
         Ok((trainer, outcome))
     })
 }

@@ -93,15 +93,21 @@ fn open(train: &Train, args: &Args) -> Result<(Writer, Trainer, DataSet), Failur
     };
     let writer = Writer::reopen(&train.out)?;
     let config = settings::resumed(train, run.config()?)?;
-    writer.write_config(&config)?;
     let data = load(&config.data)?;
+    let trainer = go_on(&writer, config.clone(), &data, args)?;
+    // Only now that the run is known to go on with it.
+    writer.write_config(&config)?;
+    Ok((writer, trainer, data))
+}
+
+/// The run of the newest good checkpoint, or at its beginning if there is none.
+pub(crate) fn go_on(writer: &Writer, config: Config, data: &DataSet, args: &Args) -> Result<Trainer, Failure> {
     let (newest, skipped) = writer.store().newest_good()?;
     skipped.iter().for_each(|skipped: &Skipped| args.say(&skipped.to_string()));
-    let trainer = match newest {
-        Some(checkpoint) => Trainer::resume(config, &data, &checkpoint)?,
-        None => Trainer::new(config, &data)?,
-    };
-    Ok((writer, trainer, data))
+    Ok(match newest {
+        Some(checkpoint) => Trainer::resume(config, data, &checkpoint)?,
+        None => Trainer::new(config, data)?,
+    })
 }
 
 /// How a run that has nothing left to do ended.
