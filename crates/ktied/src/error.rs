@@ -23,8 +23,33 @@ pub enum Error {
         /// K, as it was asked for.
         rank: usize,
     },
+    /// A matrix whose singular values could not be found.
+    #[error("the singular values of a {rows}×{cols} matrix were not found: the iteration did not converge")]
+    NoConvergence {
+        /// M
+        rows: usize,
+        /// N
+        cols: usize,
+    },
+    /// A run that compression cannot work on.
+    #[error("only a mean-field posterior can be compressed, and this one is {found}")]
+    NotMeanField {
+        /// Its posterior.
+        found: String,
+    },
+    /// A network whose weights have no standard deviations, so that nothing says which of them matter.
+    #[error("a point posterior has no standard deviations to prune by: train a mean-field or k-tied one")]
+    NothingToPrune,
+    /// A method of compression that nobody knows.
+    #[error("method `{found}` is unknown: use svd or positive")]
+    UnknownMethod {
+        /// What was asked for.
+        found: String,
+    },
     /// A posterior that nobody knows.
-    #[error("posterior `{found}` is unknown: use point, mean-field, k-tied:K (as in k-tied:2) or matrix-normal")]
+    #[error(
+        "posterior `{found}` is unknown: use point, mean-field, k-tied:K (as in k-tied:2), matrix-normal or low-rank:K"
+    )]
     UnknownPosterior {
         /// What was asked for.
         found: String,

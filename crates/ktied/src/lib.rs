@@ -46,11 +46,14 @@
 //!
 //! Under it all lie the [operations](ops) on burn tensors, each with a fused CPU kernel and a portable path.
 
+pub mod analyze;
 pub mod checkpoint;
+pub mod compress;
 pub mod config;
 pub mod data;
 pub mod error;
 pub mod evaluate;
+pub mod linalg;
 pub mod models;
 pub mod nearest;
 pub mod nn;
@@ -58,6 +61,7 @@ pub mod objective;
 pub mod ops;
 pub mod posterior;
 pub mod prior;
+pub mod prune;
 mod text;
 pub mod train;
 

@@ -107,6 +107,11 @@ impl Store {
         self.folder.join(step_name(step))
     }
 
+    /// Where the weights of a step are, or would be.
+    pub fn weights_file(&self, step: u64) -> PathBuf {
+        self.step_folder(step).join(WEIGHTS)
+    }
+
     /// The steps that are there, good or not, first to last.
     ///
     /// # Errors

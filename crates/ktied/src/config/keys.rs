@@ -48,12 +48,16 @@ pub const KEYS: &[Key] = &[
     key("model.hidden", "lstm: length of the state"),
     key("model.widths", "resnet18: outputs of the four blocks"),
     key("model.norm", "resnet18: batch (statistics of the batch, running averages to evaluate) or frozen (0 and 1)"),
-    key("posterior.kind", "point, mean-field, k-tied:K or matrix-normal"),
+    key("posterior.kind", "point, mean-field, k-tied:K, matrix-normal, or low-rank:K, which compression makes"),
     key("posterior.conv", "posterior of the convolution kernels; none: the model's choice"),
     key("posterior.scale", "how mean-field standard deviations are stored: log or softplus"),
     key("posterior.init_scale", "where standard deviations begin"),
     key("posterior.cap", "largest standard deviation allowed; none: no cap"),
     key("posterior.init_means", "standard deviation of the first means; none: He's rule"),
+    key(
+        "posterior.pruned",
+        "whether kernels have a mask of the weights that `ktied prune` kept; true in runs that it makes",
+    ),
     key(
         "prior.kind",
         "normal (one σₚ), he (N(0, 2/fan-in), biases N(0, 1)) or empirical (a σₚ for each tensor, learned)",

@@ -31,7 +31,8 @@ impl NetworkConfig {
     /// The configuration of one layer.
     pub(super) fn layer(&self, name: String, id: u64, posterior: PosteriorKind) -> LayerConfig {
         let (loc, scale) = (self.posterior.loc_init(), self.posterior.scale_init());
-        LayerConfig { loc, scale, prior: self.prior, seed: self.seed, ..LayerConfig::new(name, id, posterior) }
+        let pruned = self.posterior.pruned && posterior != PosteriorKind::Point;
+        LayerConfig { loc, scale, prior: self.prior, seed: self.seed, pruned, ..LayerConfig::new(name, id, posterior) }
     }
 }
 

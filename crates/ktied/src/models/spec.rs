@@ -25,6 +25,8 @@ pub struct PosteriorSpec {
     pub cap: Option<f64>,
     /// Standard deviation of the first means, where it is not He's rule.
     pub init_means: Option<f64>,
+    /// Whether weights may have been pruned.
+    pub pruned: bool,
 }
 
 impl Default for PosteriorSpec {
@@ -37,7 +39,7 @@ impl PosteriorSpec {
     /// One family, the model's choice for its convolutions, and the paper's initial values.
     pub fn new(kind: PosteriorKind) -> Self {
         let ScaleInit { form, scale, cap } = ScaleInit::default();
-        Self { kind, conv: None, scale: form, init_scale: scale, cap, init_means: None }
+        Self { kind, conv: None, scale: form, init_scale: scale, cap, init_means: None, pruned: false }
     }
 
     /// How scales begin, and their cap.

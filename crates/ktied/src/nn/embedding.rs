@@ -8,7 +8,7 @@ use super::layer::{LayerConfig, Weights};
 use super::pass::{Estimator, Pass};
 use crate::error::{Error, Result};
 use crate::ops;
-use crate::posterior::{Family, LocInit, Posterior};
+use crate::posterior::{Family, LocInit};
 
 /// Configuration of an [`Embedding`].
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +54,7 @@ impl Embedding {
     /// If a word is not in the table, and [`Error::LocalIsBiased`] for a local pass: a word may stand at several
     /// positions.
     pub fn forward(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>> {
-        let kernel = &self.weights.kernel;
+        let kernel = &self.weights;
         let Pass::Sampled { estimator, .. } = pass else {
             return look_up(kernel.loc(), ids);
         };

@@ -1,6 +1,6 @@
 //! What every Bayesian layer is made of: a kernel and a bias with their posteriors and priors, and three ways to use them.
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, activation};
 use ktied_kernels::activation::Activation;
 use ktied_kernels::{NoiseKey, Purpose, ShapeError};
@@ -30,6 +30,8 @@ pub struct LayerConfig {
     pub prior: PriorRule,
     /// Seed of the first values.
     pub seed: u64,
+    /// Whether weights of the kernel may have been pruned: then it has a mask, which lets all of them pass at first.
+    pub pruned: bool,
 }
 
 impl LayerConfig {
@@ -37,7 +39,7 @@ impl LayerConfig {
     pub fn new(name: impl Into<String>, id: u64, posterior: PosteriorKind) -> Self {
         let (scale, prior) = (ScaleInit::default(), PriorRule::Normal { scale: 0.2 });
         let (loc, bias) = (LocInit::He, Some(posterior.of_vectors()));
-        Self { name: name.into(), id, posterior, bias, loc, scale, prior, seed: 0 }
+        Self { name: name.into(), id, posterior, bias, loc, scale, prior, seed: 0, pruned: false }
     }
 
     /// First values of a kernel, `[M, N]`, and a bias.
@@ -53,7 +55,12 @@ impl LayerConfig {
         let init = WeightInit { loc_scale: 0.0, scale: self.scale, key: self.key(1), device };
         let bias = self.bias.map(|kind| Family::new(kind, &self.name, [1, shape[1]], init));
         let (kernel_prior, bias_prior) = (self.prior.of_kernel(shape[0])?, self.prior.of_bias()?);
-        Ok(Weights { kernel, bias: bias.transpose()?, kernel_prior, bias_prior, name: self.name.clone(), id: self.id })
+        let (name, bias, ones) = (self.name.clone(), bias.transpose()?, self.pruned.then(|| kernel.loc().ones_like()));
+        let weights = Weights { kernel, mask: None, bias, kernel_prior, bias_prior, name, id: self.id };
+        match ones {
+            Some(mask) => weights.with_mask(mask),
+            None => Ok(weights),
+        }
     }
 
     fn key(&self, tensor: u64) -> NoiseKey {
@@ -66,6 +73,8 @@ impl LayerConfig {
 pub struct Weights<P = Family> {
     /// Posterior of the kernel as a matrix, `[M, N]`.
     pub kernel: P,
+    /// Which weights of the kernel were not pruned, if some may have been.
+    pub(super) mask: Option<Param<Tensor<2>>>,
     /// Posterior of the bias, `[1, N]`.
     pub bias: Option<Family>,
     #[module(skip)]
@@ -84,6 +93,14 @@ impl<P: Posterior> Weights<P> {
         &self.name
     }
 
+    pub(super) fn masked_by(self, mask: Param<Tensor<2>>) -> Self {
+        Self { mask: Some(mask), ..self }
+    }
+
+    pub(super) fn kernel_prior(&self) -> &Prior {
+        &self.kernel_prior
+    }
+
     /// σₚ of kernel and bias.
     pub fn prior_scales(&self) -> [f64; 2] {
         [self.kernel_prior.scale(), self.bias_prior.scale()]
@@ -98,12 +115,24 @@ impl<P: Posterior> Weights<P> {
         Ok(Self { kernel_prior, bias_prior, ..self })
     }
 
+    /// The same with another posterior of the kernel.
+    ///
+    /// # Errors
+    /// If it is of another shape.
+    pub fn with_kernel(self, kernel: P) -> Result<Self> {
+        let (expected, found) = (self.kernel.loc().dims().to_vec(), kernel.loc().dims().to_vec());
+        if expected != found {
+            return Err(ShapeError::Shape { kernel: "layer", operand: "kernel", expected, found }.into());
+        }
+        Ok(Self { kernel, ..self })
+    }
+
     /// KL(q‖p) of kernel and bias, `[1]`, in nats.
     ///
     /// # Errors
     /// If a prior's means do not have the posterior's shape.
     pub fn kl(&self) -> Result<Tensor<1>> {
-        let kernel = self.kernel.kl(&self.kernel_prior)?;
+        let kernel = self.kernel_kl()?;
         match &self.bias {
             Some(Family::Point(_)) | None => Ok(kernel),
             Some(bias) => Ok(kernel + bias.kl(&self.bias_prior)?),
@@ -116,14 +145,14 @@ impl<P: Posterior> Weights<P> {
     }
 
     /// The same with σₚ of each tensor found again from its posterior (see [`Prior::empirical`]); points, which no
-    /// prior speaks to, keep theirs.
+    /// prior speaks to, and pruned kernels keep theirs.
     ///
     /// # Errors
     /// If every weight of a tensor is exactly its prior's mean.
     pub fn with_empirical_priors(self) -> Result<Self> {
-        let kernel_prior = match self.kernel.scale() {
-            Some(_) => self.kernel_prior.empirical(&self.kernel)?,
-            None => self.kernel_prior,
+        let kernel_prior = match (self.kernel.scale(), &self.mask) {
+            (Some(_), None) => self.kernel_prior.empirical(&self.kernel)?,
+            _ => self.kernel_prior,
         };
         let bias_prior = match &self.bias {
             Some(Family::Point(_)) | None => self.bias_prior,
@@ -143,19 +172,19 @@ impl<P: Posterior> Weights<P> {
         product: impl Fn(Tensor<D>, Tensor<2>, Option<Tensor<1>>, Activation) -> Result<Tensor<D>, ShapeError>,
     ) -> Result<Tensor<D>> {
         let Pass::Sampled { estimator, .. } = pass else {
-            return Ok(product(x, self.kernel.loc(), self.bias_loc(), activation)?);
+            return Ok(product(x, self.loc(), self.bias_loc(), activation)?);
         };
         let noise = self.noise(pass);
         let bias = self.draw_bias(pass)?;
         match estimator {
-            Estimator::Reparam => Ok(product(x, self.kernel.draw(noise.weights(0))?, bias, activation)?),
+            Estimator::Reparam => Ok(product(x, self.draw(noise.weights(0))?, bias, activation)?),
             Estimator::Local => Err(Error::LocalIsBiased { layer: self.name.clone(), kind }),
             Estimator::Flipout => {
-                let Some(perturbation) = self.kernel.perturbation(noise.weights(0))? else {
-                    return Ok(product(x, self.kernel.loc(), bias, activation)?);
+                let Some(perturbation) = self.perturbation(noise.weights(0))? else {
+                    return Ok(product(x, self.loc(), bias, activation)?);
                 };
                 // x·μ + b + r∘((x∘s)·ΔW), the signs per example and channel, the same at every position.
-                let mean = product(x.clone(), self.kernel.loc(), bias, Activation::Identity)?;
+                let mean = product(x.clone(), self.loc(), bias, Activation::Identity)?;
                 let signed = ops::apply_signs(x, noise.of(Purpose::InputSigns))?;
                 let deviation = product(signed, perturbation, None, Activation::Identity)?;
                 let y = ops::add_signed(mean, deviation, noise.of(Purpose::OutputSigns))?;

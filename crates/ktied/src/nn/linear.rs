@@ -104,10 +104,9 @@ impl<P: Posterior> Linear<P> {
 
     /// x·μ + μ_b + √(x²σ² + σ_b² + 1e-12) ∘ ε
     fn local(&self, x: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
-        let Weights { kernel, .. } = &self.weights;
-        let mean = ops::dense(x.clone(), kernel.loc(), self.weights.bias_loc(), Activation::Identity)?;
-        let key = self.weights.noise(pass).of(Purpose::Activations);
-        let y = kernel.add_local_noise(mean, x, self.weights.bias_scale(), key)?;
+        let weights = &self.weights;
+        let mean = ops::dense(x.clone(), weights.loc(), weights.bias_loc(), Activation::Identity)?;
+        let y = weights.add_local_noise(mean, x, weights.noise(pass).of(Purpose::Activations))?;
         Ok(activate(y, self.activation))
     }
 }

@@ -8,7 +8,6 @@ use super::layer::{LayerConfig, Weights};
 use super::pass::{Estimator, Pass};
 use crate::error::{Error, Result};
 use crate::ops::{self, LstmPerturbation, LstmSigns, LstmTensors};
-use crate::posterior::Posterior;
 
 /// Input, forget, candidate and output.
 const GATES: usize = 4;
@@ -93,7 +92,7 @@ impl Lstm {
 
     /// The weights of one pass.
     fn tensors(&self, pass: &Pass) -> Result<LstmTensors> {
-        let (kernel, recurrent) = (&self.kernel.kernel, &self.recurrent.kernel);
+        let (kernel, recurrent) = (&self.kernel, &self.recurrent);
         let means = |bias| LstmTensors { kernel: kernel.loc(), recurrent: recurrent.loc(), bias, flip: None };
         let Pass::Sampled { estimator, .. } = pass else {
             return Ok(means(self.forget_bias(self.kernel.bias_loc())));
@@ -126,7 +125,7 @@ impl Lstm {
 
     /// b + (0, 1, 0, 0)
     fn forget_bias(&self, bias: Option<Tensor<1>>) -> Option<Tensor<1>> {
-        let recurrent = self.recurrent.kernel.loc();
+        let recurrent = self.recurrent.loc();
         let [hidden, width] = recurrent.dims();
         let ones = Tensor::<1>::ones([hidden], (&recurrent.device(), recurrent.dtype()));
         let zeros = Tensor::<1>::zeros([width], (&recurrent.device(), recurrent.dtype()));

@@ -6,6 +6,7 @@
 mod batch_norm;
 mod conv2d;
 mod embedding;
+mod kernel;
 mod layer;
 mod linear;
 mod lstm;

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use ktied_kernels::NoiseKey;
 
-use super::{BiasScale, KTied, MatrixNormal, MeanField, Point, Posterior, PosteriorKind, WeightInit};
+use super::{BiasScale, KTied, LowRank, MatrixNormal, MeanField, Point, Posterior, PosteriorKind, WeightInit};
 use crate::error::Result;
 use crate::prior::Prior;
 
@@ -20,6 +20,8 @@ pub enum Family {
     KTied(KTied),
     /// See [`MatrixNormal`].
     MatrixNormal(MatrixNormal),
+    /// See [`LowRank`].
+    LowRank(LowRank),
 }
 
 impl Family {
@@ -33,7 +35,21 @@ impl Family {
             PosteriorKind::MeanField => Self::MeanField(MeanField::new(shape, init)?),
             PosteriorKind::KTied { rank } => Self::KTied(KTied::new(layer, shape, rank, init)?),
             PosteriorKind::MatrixNormal => Self::MatrixNormal(MatrixNormal::new(shape, init)?),
+            PosteriorKind::LowRank { rank } => Self::LowRank(LowRank::new(layer, shape, rank, init)?),
         })
+    }
+}
+
+impl Family {
+    /// Which family it is.
+    pub fn kind(&self) -> PosteriorKind {
+        match self {
+            Self::Point(_) => PosteriorKind::Point,
+            Self::MeanField(_) => PosteriorKind::MeanField,
+            Self::KTied(family) => PosteriorKind::KTied { rank: family.rank() },
+            Self::MatrixNormal(_) => PosteriorKind::MatrixNormal,
+            Self::LowRank(family) => PosteriorKind::LowRank { rank: family.rank() },
+        }
     }
 }
 
@@ -45,6 +61,7 @@ macro_rules! each {
             Family::MeanField($inner) => $call,
             Family::KTied($inner) => $call,
             Family::MatrixNormal($inner) => $call,
+            Family::LowRank($inner) => $call,
         }
     };
 }
@@ -86,6 +103,7 @@ impl Posterior for Family {
             Self::MeanField(family) => Self::MeanField(family.clipped()),
             Self::KTied(family) => Self::KTied(family.clipped()),
             Self::MatrixNormal(family) => Self::MatrixNormal(family.clipped()),
+            Self::LowRank(family) => Self::LowRank(family.clipped()),
         }
     }
 }

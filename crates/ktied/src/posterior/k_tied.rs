@@ -37,6 +37,12 @@ impl KTied {
         Ok(Self { loc: init.loc(shape), log_u, log_v, init: init.scale })
     }
 
+    /// The posterior of these means, `[M, N]`, and logarithms of factors, `[M, K]` and `[N, K]`; of `init` the cap counts.
+    pub fn from_tensors(loc: Tensor<2>, log_u: Tensor<2>, log_v: Tensor<2>, init: ScaleInit) -> Self {
+        let [loc, log_u, log_v] = [loc, log_u, log_v].map(Param::from_tensor);
+        Self { loc, log_u, log_v, init }
+    }
+
     /// K
     pub fn rank(&self) -> usize {
         self.log_u.dims()[1]

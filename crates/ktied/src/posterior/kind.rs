@@ -30,6 +30,12 @@ pub enum PosteriorKind {
     },
     /// `matrix-normal`: the matrix-variate Normal with diagonal row and column covariances.
     MatrixNormal,
+    /// `low-rank:K`: standard deviations max(U Vᵀ, 1e-8) of factors of any sign, which is what a truncated singular
+    /// value decomposition leaves of a mean-field posterior.
+    LowRank {
+        /// K
+        rank: usize,
+    },
 }
 
 impl PosteriorKind {
@@ -39,8 +45,16 @@ impl PosteriorKind {
         match self {
             Self::Point => means,
             Self::MeanField => 2 * means,
-            Self::KTied { rank } => means + rank * (rows + cols),
+            Self::KTied { rank } | Self::LowRank { rank } => means + rank * (rows + cols),
             Self::MatrixNormal => means + rows + cols,
+        }
+    }
+
+    /// K, where there is one.
+    pub fn rank(self) -> Option<usize> {
+        match self {
+            Self::KTied { rank } | Self::LowRank { rank } => Some(rank),
+            _ => None,
         }
     }
 
@@ -49,8 +63,8 @@ impl PosteriorKind {
     /// # Errors
     /// [`Error::Rank`], naming the layer, if a rank is not between 1 and min(rows, cols).
     pub fn check(self, layer: &str, rows: usize, cols: usize) -> Result<()> {
-        match self {
-            Self::KTied { rank } if rank == 0 || rank > rows.min(cols) => {
+        match self.rank() {
+            Some(rank) if rank == 0 || rank > rows.min(cols) => {
                 Err(Error::Rank { layer: layer.into(), rows, cols, rank })
             }
             _ => Ok(()),
@@ -73,6 +87,7 @@ impl fmt::Display for PosteriorKind {
             Self::MeanField => f.write_str("mean-field"),
             Self::KTied { rank } => write!(f, "k-tied:{rank}"),
             Self::MatrixNormal => f.write_str("matrix-normal"),
+            Self::LowRank { rank } => write!(f, "low-rank:{rank}"),
         }
     }
 }
@@ -101,10 +116,14 @@ impl FromStr for PosteriorKind {
             "mean-field" => Ok(Self::MeanField),
             "matrix-normal" => Ok(Self::MatrixNormal),
             _ => {
-                let rank = text.strip_prefix("k-tied:").ok_or_else(unknown)?;
+                let (name, rank) = text.split_once(':').ok_or_else(unknown)?;
                 let digits = rank.bytes().all(|b| b.is_ascii_digit());
                 let rank = if digits { rank.parse().ok() } else { None };
-                rank.map(|rank| Self::KTied { rank }).ok_or_else(unknown)
+                match (name, rank) {
+                    ("k-tied", Some(rank)) => Ok(Self::KTied { rank }),
+                    ("low-rank", Some(rank)) => Ok(Self::LowRank { rank }),
+                    _ => Err(unknown()),
+                }
             }
         }
     }
@@ -150,12 +169,21 @@ mod tests {
 
     #[test]
     fn names_round_trip_and_others_are_refused() {
-        for text in ["point", "mean-field", "k-tied:1", "k-tied:17", "matrix-normal"] {
+        for text in ["point", "mean-field", "k-tied:1", "k-tied:17", "matrix-normal", "low-rank:2"] {
             assert_eq!(text.parse::<PosteriorKind>().map(|kind| kind.to_string()), Ok(text.into()));
         }
-        for text in
-            ["", "k-tied", "k-tied:", "k-tied:+2", "k-tied:-1", "k-tied:2.0", "Point", "k-tied:99999999999999999999"]
-        {
+        for text in [
+            "",
+            "k-tied",
+            "k-tied:",
+            "k-tied:+2",
+            "k-tied:-1",
+            "k-tied:2.0",
+            "low-rank:",
+            "tied:2",
+            "Point",
+            "k-tied:99999999999999999999",
+        ] {
             let error = text.parse::<PosteriorKind>().unwrap_err();
             assert!(error.to_string().contains("use point, mean-field, k-tied:K"), "{error}");
         }

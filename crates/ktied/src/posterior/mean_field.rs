@@ -32,6 +32,11 @@ impl MeanField {
         Ok(Self { loc: init.loc(shape), raw_scale, init: init.scale })
     }
 
+    /// How scales begin, and their cap.
+    pub fn init(&self) -> ScaleInit {
+        self.init
+    }
+
     /// How the scales are stored.
     pub fn form(&self) -> ScaleForm {
         self.init.form

@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::evaluate::Evaluation;
 use crate::models::Network;
 use crate::nn::Weights;
-use crate::posterior::Posterior;
 
 /// How training ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +178,7 @@ fn epoch(trainer: &Trainer) -> f64 {
 
 /// Standard deviations of a layer's kernel; none of a point.
 fn summary(weights: &Weights) -> Option<ScaleSummary> {
-    let scale = weights.kernel.scale()?.into_data();
+    let scale = weights.scale()?.into_data();
     let (mut min, mut max, mut sum, mut count) = (f64::INFINITY, 0.0f64, 0.0, 0.0);
     for sigma in scale.iter::<f64>() {
         (min, max, sum, count) = (min.min(sigma), max.max(sigma), sum + sigma, count + 1.0);

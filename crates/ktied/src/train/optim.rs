@@ -86,7 +86,7 @@ impl From<f64> for LearningRates {
 
 impl LearningRates {
     /// Names of the parameters of this crate's posteriors that are scales.
-    const SCALES: [&str; 5] = ["raw_scale", "log_u", "log_v", "log_row_variance", "log_col_variance"];
+    const SCALES: [&str; 7] = ["raw_scale", "log_u", "log_v", "log_row_variance", "log_col_variance", "u", "v"];
 
     /// The rate of a parameter of this name, the last part of its path.
     pub fn of(&self, name: &str) -> f64 {

@@ -42,6 +42,23 @@ impl Run {
         }
     }
 
+    /// Says whether a new run may be made in a folder, before any work is done for it.
+    ///
+    /// # Errors
+    /// If the folder has something in it.
+    pub fn check_free(folder: &Path) -> Result<()> {
+        match holds_something(folder)? {
+            true => Err(Error::NotEmpty { folder: folder.into() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Bytes of the weights of a checkpoint on disk; 0 if they cannot be found.
+    pub fn bytes_of_weights(&self, step: u64) -> u64 {
+        let file = self.store().map(|store| store.weights_file(step));
+        file.ok().and_then(|file| fs::metadata(file).ok()).map_or(0, |metadata| metadata.len())
+    }
+
     /// Its folder.
     pub fn folder(&self) -> &Path {
         &self.folder

@@ -12,7 +12,7 @@ use crate::config::{Config, NonFinite, PriorKind};
 use crate::data::{Batch, Batches, DataSet, Split, in_order};
 use crate::error::{Error, Result};
 use crate::evaluate::{Evaluation, Protocol, evaluate};
-use crate::models::Network;
+use crate::models::{AnyNetwork, Network};
 use crate::nn::{Pass, Weights};
 use crate::objective::{Anneal, Elbo, Observed, Terms};
 use crate::posterior::PosteriorKind;
@@ -112,6 +112,20 @@ impl Trainer {
         Ok(Self { model: load_module(self.model, &tensors)?, ..self })
     }
 
+    /// The same run with all parameters of a model of the same shape, and its priors, at its beginning.
+    ///
+    /// # Errors
+    /// If the model is another one.
+    pub fn with_model(self, source: &Model) -> Result<Self> {
+        let mut model = load_module(self.model, &module_tensors(source)?)?;
+        let mut sources = source.network.weights().into_iter();
+        model.network = model.network.map_weights(|weights| match sources.next() {
+            Some(source) => weights.with_prior_scales(source.prior_scales()),
+            None => Ok(weights),
+        })?;
+        Ok(Self { model, ..self })
+    }
+
     /// Everything that [`resume`](Self::resume) needs.
     ///
     /// # Errors
@@ -204,10 +218,24 @@ impl Trainer {
     /// # Errors
     /// If the examples do not fit.
     pub fn evaluate(&self, split: &Split, samples: u64, on_progress: impl FnMut(u64)) -> Result<Evaluation> {
+        self.evaluate_network(&self.model.network, split, samples, on_progress)
+    }
+
+    /// How another network would do in this run's place.
+    ///
+    /// # Errors
+    /// If the examples do not fit.
+    pub fn evaluate_network(
+        &self,
+        network: &AnyNetwork,
+        split: &Split,
+        samples: u64,
+        on_progress: impl FnMut(u64),
+    ) -> Result<Evaluation> {
         let samples = if self.config.posterior.kind == PosteriorKind::Point { 1 } else { samples };
         let protocol = Protocol { samples, seed: self.config.train.seed, num_train: self.elbo.num_train() };
         let batches = in_order(split, EVALUATION_BATCH).map(|batch| batch.map(|batch| batch.on(&Device::flex())));
-        evaluate(&self.model.network, &self.model.likelihood, batches, &protocol, on_progress)
+        evaluate(network, &self.model.likelihood, batches, &protocol, on_progress)
     }
 
     /// Takes note of a validation's −ELBO, and says whether none before was better.
