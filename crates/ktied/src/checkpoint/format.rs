@@ -19,14 +19,22 @@ use super::tensors::{Dtype, NamedTensor, NamedTensors};
 const MAX_HEADER: u64 = 32 << 20;
 /// Bytes of the length in front of the header.
 const LENGTH: usize = size_of::<u64>();
-/// What others keep their remarks under; read over, never written.
-const METADATA: &str = "__metadata__";
+/// What others keep their remarks under; checkpoints have none.
+pub(crate) const METADATA: &str = "__metadata__";
 
 /// The file of these tensors: those with the widest elements first, so that all are aligned, then in the order of paths.
 pub fn tensors_to_bytes(tensors: &NamedTensors) -> Vec<u8> {
-    let mut ordered: Vec<_> = tensors.iter().collect();
+    contents_to_bytes(tensors.iter(), &BTreeMap::new())
+}
+
+/// The file of tensors in an order of their own, the widest elements first all the same, and of remarks on them.
+pub(crate) fn contents_to_bytes<'a>(
+    tensors: impl Iterator<Item = (&'a str, &'a NamedTensor)>,
+    metadata: &BTreeMap<String, String>,
+) -> Vec<u8> {
+    let mut ordered: Vec<_> = tensors.collect();
     ordered.sort_by_key(|(_, tensor)| std::cmp::Reverse(tensor.dtype().size()));
-    let mut header = header(&ordered).into_bytes();
+    let mut header = header(&ordered, metadata).into_bytes();
     header.resize(header.len().next_multiple_of(LENGTH), b' ');
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.append(&mut header);
@@ -34,9 +42,12 @@ pub fn tensors_to_bytes(tensors: &NamedTensors) -> Vec<u8> {
     bytes
 }
 
-/// `{"path":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},…}`
-fn header(tensors: &[(&str, &NamedTensor)]) -> String {
+/// `{"__metadata__":{…},"path":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},…}`
+fn header(tensors: &[(&str, &NamedTensor)], metadata: &BTreeMap<String, String>) -> String {
     let mut start = 0;
+    let remarks = metadata.iter().map(|(key, text)| format!("{}:{}", Value::from(&**key), Value::from(&**text)));
+    let remarks = remarks.collect::<Vec<_>>().join(",");
+    let remarks = (!metadata.is_empty()).then(|| format!(r#""{METADATA}":{{{remarks}}}"#));
     let entries = tensors.iter().map(|(path, tensor)| {
         let end = start + tensor.bytes().len();
         let (path, dtype, shape) = (Value::from(*path), tensor.dtype(), Value::from(tensor.shape()));
@@ -44,7 +55,7 @@ fn header(tensors: &[(&str, &NamedTensor)]) -> String {
         start = end;
         entry
     });
-    format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+    format!("{{{}}}", remarks.into_iter().chain(entries).collect::<Vec<_>>().join(","))
 }
 
 /// The tensors of a file's bytes; `file` is its name in errors. Memory is taken for what is there, never for what a header
@@ -57,21 +68,40 @@ pub fn read_tensors(file: &Path, bytes: &[u8]) -> Result<NamedTensors, Checkpoin
 }
 
 fn read(bytes: &[u8]) -> Result<NamedTensors, Damage> {
+    let mut tensors = NamedTensors::default();
+    for (path, tensor) in read_contents(bytes)?.tensors {
+        tensors.insert(path, tensor).map_err(|error| Damage::Header(error.to_string()))?;
+    }
+    Ok(tensors)
+}
+
+/// Everything that a file holds.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    /// The tensors, each path once, in the order of their elements.
+    pub(crate) tensors: Vec<(String, NamedTensor)>,
+    /// The remarks on them.
+    pub(crate) metadata: BTreeMap<String, String>,
+}
+
+/// Like [`read_tensors`], with the order of the file and its remarks.
+pub(crate) fn read_contents(bytes: &[u8]) -> Result<Contents, Damage> {
     let (header, elements) = split(bytes)?;
-    let Header(entries) = serde_json::from_slice(header).map_err(|error| Damage::Header(error.to_string()))?;
+    let header = serde_json::from_slice(header).map_err(|error| Damage::Header(error.to_string()))?;
+    let Header { entries, metadata } = header;
     let mut entries: Vec<_> = entries.into_iter().collect();
     entries.sort_by_key(|(_, entry)| entry.data_offsets);
-    let (mut tensors, mut start) = (NamedTensors::default(), 0);
+    let (mut tensors, mut start) = (Vec::new(), 0);
     for (path, entry) in entries {
         let tensor = entry.tensor(&path, elements, start)?;
         start += tensor.bytes().len();
-        tensors.insert(path, tensor).map_err(|error| Damage::Header(error.to_string()))?;
+        tensors.push((path, tensor));
     }
     if start != elements.len() {
         let found = bytes.len() as u64;
         return Err(Damage::Length { expected: found - (elements.len() - start) as u64, found });
     }
-    Ok(tensors)
+    Ok(Contents { tensors, metadata })
 }
 
 /// The header and the elements.
@@ -108,8 +138,12 @@ impl Entry {
     }
 }
 
-/// The entries by path, each path once.
-struct Header(BTreeMap<String, Entry>);
+/// The entries by path, each path once, and the remarks.
+#[derive(Default)]
+struct Header {
+    entries: BTreeMap<String, Entry>,
+    metadata: BTreeMap<String, String>,
+}
 
 impl<'de> Deserialize<'de> for Header {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -127,15 +161,15 @@ impl<'de> Visitor<'de> for HeaderVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Header, A::Error> {
-        let mut entries = BTreeMap::new();
+        let mut header = Header::default();
         while let Some(path) = map.next_key::<String>()? {
             if path == METADATA {
-                map.next_value::<BTreeMap<String, String>>()?;
-            } else if entries.insert(path.clone(), map.next_value()?).is_some() {
+                header.metadata.extend(map.next_value::<BTreeMap<String, String>>()?);
+            } else if header.entries.insert(path.clone(), map.next_value()?).is_some() {
                 return Err(de::Error::custom(format!("there are two tensors `{path}`")));
             }
         }
-        Ok(Header(entries))
+        Ok(header)
     }
 }
 

@@ -55,6 +55,7 @@ mod tensors;
 pub use atomic::write_file;
 pub use digest::Digest;
 pub use error::{CheckpointError, Damage};
+pub(crate) use format::{METADATA, contents_to_bytes, read_contents};
 pub use format::{read_tensors, tensors_to_bytes};
 pub use lock::RunLock;
 pub use manifest::{FORMAT, FileEntry, Header, Manifest, instruction_set};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use burn::tensor::{DType, TensorData};
+use burn::tensor::{BoolStore, DType, TensorData};
 
 use super::digest::Digest;
 use super::{CheckpointError, Result};
 
-/// Type of a tensor's elements.
+/// Type of a tensor's elements. Checkpoints are made of the first five; files of others may hold any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dtype {
     /// Single precision.
@@ -21,10 +21,28 @@ pub enum Dtype {
     I64,
     /// Unsigned, 32 bits.
     U32,
+    /// Half precision.
+    F16,
+    /// Single precision without its last 16 bits.
+    BF16,
+    /// Signed, 8 bits.
+    I8,
+    /// Signed, 16 bits.
+    I16,
+    /// Unsigned, 8 bits.
+    U8,
+    /// Unsigned, 16 bits.
+    U16,
+    /// Unsigned, 64 bits.
+    U64,
+    /// Yes or no, one byte each.
+    Bool,
 }
 
 impl Dtype {
-    const ALL: [Self; 5] = [Self::F32, Self::F64, Self::I32, Self::I64, Self::U32];
+    /// Those that burn's tensors are saved in.
+    const CHECKPOINT: [Self; 5] = [Self::F32, Self::F64, Self::I32, Self::I64, Self::U32];
+    const OTHERS: [Self; 8] = [Self::F16, Self::BF16, Self::I8, Self::I16, Self::U8, Self::U16, Self::U64, Self::Bool];
 
     /// Its name in files, which is safetensors' own.
     pub fn name(self) -> &'static str {
@@ -34,19 +52,29 @@ impl Dtype {
             Self::I32 => "I32",
             Self::I64 => "I64",
             Self::U32 => "U32",
+            Self::F16 => "F16",
+            Self::BF16 => "BF16",
+            Self::I8 => "I8",
+            Self::I16 => "I16",
+            Self::U8 => "U8",
+            Self::U16 => "U16",
+            Self::U64 => "U64",
+            Self::Bool => "BOOL",
         }
     }
 
     /// The type of this name.
     pub(super) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
+        Self::CHECKPOINT.into_iter().chain(Self::OTHERS).find(|dtype| dtype.name() == name)
     }
 
     /// Bytes of an element.
     pub fn size(self) -> usize {
         match self {
+            Self::I8 | Self::U8 | Self::Bool => 1,
+            Self::F16 | Self::BF16 | Self::I16 | Self::U16 => 2,
             Self::F32 | Self::I32 | Self::U32 => 4,
-            Self::F64 | Self::I64 => 8,
+            Self::F64 | Self::I64 | Self::U64 => 8,
         }
     }
 
@@ -58,16 +86,24 @@ impl Dtype {
             Self::I32 => DType::I32,
             Self::I64 => DType::I64,
             Self::U32 => DType::U32,
+            Self::F16 => DType::F16,
+            Self::BF16 => DType::BF16,
+            Self::I8 => DType::I8,
+            Self::I16 => DType::I16,
+            Self::U8 => DType::U8,
+            Self::U16 => DType::U16,
+            Self::U64 => DType::U64,
+            Self::Bool => DType::Bool(BoolStore::Native),
         }
     }
 
-    /// The type that burn calls `dtype`.
+    /// The type that burn calls `dtype`, if checkpoints are made of it.
     pub(super) fn from_burn(dtype: DType) -> Option<Self> {
-        Self::ALL.into_iter().find(|ours| ours.to_burn() == dtype)
+        Self::CHECKPOINT.into_iter().find(|ours| ours.to_burn() == dtype)
     }
 
     /// Bytes of a tensor, if they can be counted.
-    pub(super) fn bytes_of(self, shape: &[usize]) -> Option<usize> {
+    pub(crate) fn bytes_of(self, shape: &[usize]) -> Option<usize> {
         shape.iter().try_fold(self.size(), |bytes, &len| bytes.checked_mul(len))
     }
 }
@@ -149,6 +185,8 @@ impl NamedTensor {
             Dtype::I32 => values!(i32),
             Dtype::I64 => values!(i64),
             Dtype::U32 => values!(u32),
+            // No module has these: its places are of the types above, and a place takes its own type only.
+            other => TensorData::from_bytes_vec(self.bytes.clone(), shape.into(), other.to_burn()),
         }
     }
 
@@ -325,7 +363,7 @@ mod tests {
             .collect();
         let there = NamedTensor::new(Dtype::F32, vec![2, 2], bits).unwrap();
         assert_eq!(NamedTensor::from_data("a", vec![2, 2], &there.to_data([2, 2])).unwrap(), there);
-        for dtype in Dtype::ALL {
+        for dtype in Dtype::CHECKPOINT {
             let there = tensor(dtype, &[3], 0x5a);
             assert_eq!(NamedTensor::from_data("a", vec![3], &there.to_data([3])).unwrap(), there);
         }
