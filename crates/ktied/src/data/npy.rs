@@ -9,7 +9,8 @@ use super::error::{Fault, quote};
 
 const MAGIC: &[u8; 6] = b"\x93NUMPY";
 const MAX_HEADER_BYTES: usize = 1 << 16;
-const MAX_RANK: usize = 8;
+/// The most dimensions that an array may have.
+pub(crate) const MAX_RANK: usize = 8;
 
 /// An array.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,9 +38,10 @@ pub enum Values {
 
 /// What the header says.
 #[derive(Debug, PartialEq)]
-struct Header {
-    descr: String,
-    shape: Vec<usize>,
+pub(crate) struct Header {
+    pub(crate) descr: String,
+    pub(crate) fortran_order: bool,
+    pub(crate) shape: Vec<usize>,
 }
 
 impl Npy {
@@ -53,19 +55,37 @@ impl Npy {
 
     /// Like [`Npy::parse`] for an array of at most `limit` bytes.
     pub(crate) fn parse_within(mut reader: impl Read, limit: usize) -> Result<Self, Fault> {
-        let [magic @ .., version, _minor] = read_array::<8>(&mut reader, ".npy header")?;
+        let header = Header::parse(&mut reader)?;
+        if header.fortran_order {
+            return Err(Fault::NpyOrder);
+        }
+        let values = Values::parse(&mut reader, &header, limit)?;
+        Ok(Self { shape: header.shape, values })
+    }
+}
+
+impl Header {
+    /// Reads everything in front of the elements.
+    pub(crate) fn parse(reader: &mut impl Read) -> Result<Self, Fault> {
+        let [magic @ .., version, _minor] = read_array::<8>(reader, ".npy header")?;
         if magic != *MAGIC {
             return Err(Fault::NpyMagic { found: quote(&magic) });
         }
         let len = match version {
-            1 => u16::from_le_bytes(read_array(&mut reader, ".npy header")?).into(),
-            2 | 3 => u32::from_le_bytes(read_array(&mut reader, ".npy header")?),
+            1 => u16::from_le_bytes(read_array(reader, ".npy header")?).into(),
+            2 | 3 => u32::from_le_bytes(read_array(reader, ".npy header")?),
             found => return Err(Fault::NpyVersion { found }),
         };
         let len = checked_len(&[len as usize], "bytes of .npy header", MAX_HEADER_BYTES)?;
-        let Header { descr, shape } = parse_header(&read_len(&mut reader, ".npy header", len)?)?;
-        let values = Values::parse(&mut reader, &descr, &shape, limit)?;
-        Ok(Self { shape, values })
+        parse_header(&read_len(reader, ".npy header", len)?)
+    }
+
+    /// Reads the elements, of `size` bytes each, and nothing may follow them.
+    pub(crate) fn elements(&self, reader: &mut impl Read, size: usize, limit: usize) -> Result<Vec<u8>, Fault> {
+        let len = checked_len(&[&self.shape[..], &[size]].concat(), "bytes", limit)?;
+        let bytes = read_len(reader, ".npy data", len)?;
+        expect_end(reader, ".npy data", len)?;
+        Ok(bytes)
     }
 }
 
@@ -81,13 +101,13 @@ impl Values {
         }
     }
 
-    fn parse(reader: &mut impl Read, descr: &str, shape: &[usize], limit: usize) -> Result<Self, Fault> {
-        Ok(match descr {
-            "<f4" => Self::F32(numbers(reader, shape, limit, f32::from_le_bytes)?),
-            "<f8" => Self::F64(numbers(reader, shape, limit, f64::from_le_bytes)?),
-            "|u1" | "<u1" => Self::U8(numbers(reader, shape, limit, |[byte]| byte)?),
-            "<i4" => Self::I32(numbers(reader, shape, limit, i32::from_le_bytes)?),
-            "<i8" => Self::I64(numbers(reader, shape, limit, i64::from_le_bytes)?),
+    fn parse(reader: &mut impl Read, header: &Header, limit: usize) -> Result<Self, Fault> {
+        Ok(match &*header.descr {
+            "<f4" => Self::F32(numbers(reader, header, limit, f32::from_le_bytes)?),
+            "<f8" => Self::F64(numbers(reader, header, limit, f64::from_le_bytes)?),
+            "|u1" | "<u1" => Self::U8(numbers(reader, header, limit, |[byte]| byte)?),
+            "<i4" => Self::I32(numbers(reader, header, limit, i32::from_le_bytes)?),
+            "<i8" => Self::I64(numbers(reader, header, limit, i64::from_le_bytes)?),
             found => return Err(Fault::NpyType { found: quote(found.as_bytes()) }),
         })
     }
@@ -95,13 +115,11 @@ impl Values {
 
 fn numbers<T, const SIZE: usize>(
     reader: &mut impl Read,
-    shape: &[usize],
+    header: &Header,
     limit: usize,
     from_bytes: impl Fn([u8; SIZE]) -> T,
 ) -> Result<Vec<T>, Fault> {
-    let len = checked_len(&[shape, &[SIZE]].concat(), "bytes", limit)?;
-    let bytes = read_len(reader, ".npy data", len)?;
-    expect_end(reader, ".npy data", len)?;
+    let bytes = header.elements(reader, SIZE, limit)?;
     let (chunks, _) = bytes.as_chunks::<SIZE>();
     Ok(chunks.iter().map(|&chunk| from_bytes(chunk)).collect())
 }
@@ -126,8 +144,7 @@ fn parse_header(bytes: &[u8]) -> Result<Header, Fault> {
         rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
     }
     match (descr, fortran, shape) {
-        (Some(_), Some(true), Some(_)) => Err(Fault::NpyOrder),
-        (Some(descr), Some(false), Some(shape)) => Ok(Header { descr, shape }),
+        (Some(descr), Some(fortran_order), Some(shape)) => Ok(Header { descr, fortran_order, shape }),
         _ => Err(wrong()),
     }
 }

@@ -1,6 +1,6 @@
 //! NumPy's .npz archives: a zip file of .npy arrays, stored or deflated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufReader, Read};
 
 use flate2::bufread::DeflateDecoder;
@@ -20,23 +20,44 @@ const MAX_ENTRIES: usize = 64;
 /// One variant of [`Fault`] for each way the bytes can be wrong. An entry is unpacked to the size that its own header
 /// says and no further, and all arrays together to [`MAX_BYTES`].
 pub fn parse(bytes: &[u8], wanted: &[&str]) -> Result<BTreeMap<String, Npy>, Fault> {
+    let arrays = parse_entries(
+        bytes,
+        MAX_ENTRIES,
+        |path| array_name(path, wanted),
+        |reader, budget| {
+            let array = Npy::parse_within(reader, budget)?;
+            let num_bytes = array.values.num_bytes();
+            Ok((array, num_bytes))
+        },
+    )?;
+    Ok(arrays.into_iter().collect())
+}
+
+/// What `parse_array` makes of each entry, by the name that `name_of` gives it, each once, in the order of the archive.
+///
+/// `parse_array` is told how many bytes it may still unpack and tells how many it did.
+pub(crate) fn parse_entries<T>(
+    bytes: &[u8],
+    max_entries: usize,
+    name_of: impl Fn(&[u8]) -> Result<String, Fault>,
+    parse_array: impl Fn(&mut dyn Read, usize) -> Result<(T, usize), Fault>,
+) -> Result<Vec<(String, T)>, Fault> {
     let archive = ZipArchive::from_slice(bytes).map_err(zip)?;
-    let mut arrays = BTreeMap::new();
-    let mut entries = archive.entries();
-    let (mut count, mut budget) = (0, MAX_BYTES);
+    let (mut arrays, mut names) = (Vec::new(), BTreeSet::new());
+    let (mut entries, mut budget) = (archive.entries(), MAX_BYTES);
     while let Some(entry) = entries.next_entry().map_err(zip)? {
-        count += 1;
-        if count > MAX_ENTRIES {
-            return Err(Fault::TooLarge { what: "arrays", limit: MAX_ENTRIES, found: "more".into() });
+        if arrays.len() == max_entries {
+            return Err(Fault::TooLarge { what: "arrays", limit: max_entries, found: "more".into() });
         }
-        let path = entry.file_path();
-        let name = array_name(path.as_ref(), wanted)?;
-        let array = read(&archive, entry.wayfinder(), entry.compression_method(), budget)
-            .map_err(|fault| fault.within(&name))?;
-        budget = budget.saturating_sub(array.values.num_bytes());
-        if arrays.insert(name.clone(), array).is_some() {
+        let name = name_of(entry.file_path().as_ref())?;
+        let (array, num_bytes) =
+            read(&archive, entry.wayfinder(), entry.compression_method(), |reader| parse_array(reader, budget))
+                .map_err(|fault| fault.within(&name))?;
+        budget = budget.saturating_sub(num_bytes);
+        if !names.insert(name.clone()) {
             return Err(Fault::SameArray { name });
         }
+        arrays.push((name, array));
     }
     Ok(arrays)
 }
@@ -47,23 +68,19 @@ fn array_name(path: &[u8], wanted: &[&str]) -> Result<String, Fault> {
     name.map(str::to_string).ok_or_else(|| Fault::UnknownArray { expected: wanted.join(", "), found: quote(path) })
 }
 
-fn read(
+fn read<T>(
     archive: &ZipSliceArchive<&[u8]>,
     place: rawzip::ZipArchiveEntryWayfinder,
     method: CompressionMethod,
-    budget: usize,
-) -> Result<Npy, Fault> {
+    parse: impl FnOnce(&mut dyn Read) -> Result<T, Fault>,
+) -> Result<T, Fault> {
     let entry = archive.get_entry(place).map_err(zip)?;
     let packed = entry.data();
     match method {
-        CompressionMethod::STORE => parse_entry(entry.verifying_reader(packed), budget),
-        CompressionMethod::DEFLATE => parse_entry(entry.verifying_reader(DeflateDecoder::new(packed)), budget),
+        CompressionMethod::STORE => parse(&mut BufReader::new(entry.verifying_reader(packed))),
+        CompressionMethod::DEFLATE => parse(&mut BufReader::new(entry.verifying_reader(DeflateDecoder::new(packed)))),
         other => Err(Fault::ZipMethod { found: other.as_u16() }),
     }
-}
-
-fn parse_entry(reader: impl Read, budget: usize) -> Result<Npy, Fault> {
-    Npy::parse_within(BufReader::new(reader), budget)
 }
 
 fn zip(error: rawzip::Error) -> Fault {
