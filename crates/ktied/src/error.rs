@@ -7,6 +7,7 @@ use ktied_kernels::ShapeError;
 use crate::checkpoint::CheckpointError;
 
 use crate::data::DataError;
+use crate::foreign::ForeignError;
 
 /// Why a network could not be built or run, or its data not be read.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -283,6 +284,9 @@ pub enum Error {
     /// Data that are missing or wrong.
     #[error(transparent)]
     Data(#[from] DataError),
+    /// Another library's posterior that cannot be read, understood or written.
+    #[error(transparent)]
+    Foreign(#[from] ForeignError),
 }
 
 /// What fallible functions of this crate return.

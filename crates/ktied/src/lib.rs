@@ -53,6 +53,7 @@ pub mod config;
 pub mod data;
 pub mod error;
 pub mod evaluate;
+pub mod foreign;
 pub mod linalg;
 pub mod models;
 pub mod nearest;
