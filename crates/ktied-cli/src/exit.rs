@@ -50,6 +50,14 @@ pub enum Failure {
         /// Why it failed.
         source: std::io::Error,
     },
+    /// A picture that this program cannot draw, which is its own fault (70).
+    #[error("a fault of this program: cannot draw {}: {reason}", path.display())]
+    Picture {
+        /// Where it should have been.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// A network was put together wrongly, which is a fault of this program (70).
     #[error("a fault of this program: {0}")]
     Internal(#[from] ShapeError),
@@ -80,6 +88,9 @@ fn code_of(error: &ktied::Error) -> u8 {
         Error::Checkpoint(error) if error.is_io() => 6,
         Error::Checkpoint(_) | Error::NoCheckpoint { .. } | Error::BadState { .. } | Error::NotInSource { .. } => 4,
         Error::NonFinite { .. } | Error::NotFinite { .. } => 5,
+        Error::Foreign(error) if error.is_io() => 6,
+        Error::Foreign(error) if error.is_of_request() => 2,
+        Error::Foreign(_) => 3,
         Error::Io { .. } => 6,
         _ => 2,
     }
@@ -99,7 +110,7 @@ impl Failure {
             Self::Library(error) => code_of(error),
             Self::Interrupted { .. } => 130,
             Self::Io { .. } => 6,
-            Self::Internal(_) => 70,
+            Self::Picture { .. } | Self::Internal(_) => 70,
         })
     }
 }

@@ -5,6 +5,7 @@ pub mod bench;
 mod commands;
 pub mod exit;
 pub mod fetch;
+mod picture;
 mod table;
 
 use std::process::ExitCode;
@@ -35,6 +36,9 @@ fn in_pool(args: &Args) -> Result<(), Failure> {
         Command::Train(train) => commands::train::run(train, args),
         Command::Evaluate(evaluate) => commands::evaluate::run(evaluate, args),
         Command::Inspect(inspect) => commands::inspect::run(inspect, args),
+        Command::Analyze(analyze) => commands::analyze::run(analyze, args),
+        Command::Compress(compress) => commands::compress::run(compress, args),
+        Command::Prune(prune) => commands::prune::run(prune, args),
         Command::Sweep(sweep) => commands::sweep::run(sweep, args),
         Command::Params(params) => commands::params::run(params, args),
         Command::Data(data) => commands::data::run(data, args),

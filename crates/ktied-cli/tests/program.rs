@@ -43,7 +43,7 @@ fn network<'a>(report: &'a Value, posterior: &str) -> &'a Value {
 #[test]
 fn the_demo_learns_the_digits_under_every_posterior() {
     let report = demo_json("learns", &["--steps", "600"]);
-    for posterior in ["point", "mean-field", "k-tied:1", "k-tied:2", "k-tied:3"] {
+    for posterior in ["point", "mean-field", "low-rank:1", "low-rank:2", "k-tied:1", "k-tied:2", "k-tied:3"] {
         let row = network(&report, posterior);
         // A network that does not learn stays near 0.1.
         assert!(row["accuracy"]["value"].as_f64() > Some(0.9), "{row}");

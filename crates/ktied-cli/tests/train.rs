@@ -1,60 +1,14 @@
 //! Runs of the real program: interrupted, killed, resumed, refused.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+mod support;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-
-/// A folder of this test's own, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("ktied-cli-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn join(&self, name: &str) -> String {
-        self.0.join(name).to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ktied"));
-    command.args(args).env_remove("KTIED_DATA");
-    command
-}
-
-fn ktied(args: &[&str]) -> Output {
-    command(args).output().expect("the program starts")
-}
-
-fn ok(args: &[&str]) -> String {
-    let output = ktied(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
-}
-
-fn json(args: &[&str]) -> Value {
-    serde_json::from_str(&ok(&[args, &["--json"]].concat())).expect("one JSON document")
-}
-
-fn code(args: &[&str]) -> (Option<i32>, String) {
-    let output = ktied(args);
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!message.contains("panicked"), "{args:?}: {message}");
-    (output.status.code(), message)
-}
+use support::{Folder, code, command, json, ok};
 
 /// A run on the digits that saves every few steps.
 fn digits<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {

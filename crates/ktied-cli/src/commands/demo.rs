@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use ktied::compress::{Method, compress, target};
 use ktied::config::{Config, Preset};
 use ktied::data::{DataSet, load};
 use ktied::evaluate::Evaluation;
@@ -26,6 +27,8 @@ const POSTERIORS: [PosteriorKind; 5] = [
     PosteriorKind::KTied { rank: 2 },
     PosteriorKind::KTied { rank: 3 },
 ];
+/// Ranks that the trained mean-field posterior is cut to, as the paper does after training.
+const CUTS: [usize; 2] = [1, 2];
 /// Steps between movements of the bar: it must cost nothing.
 const BAR_EVERY: u64 = 50;
 
@@ -101,8 +104,8 @@ fn all(
         let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
         let pool = pool.map_err(|error| Failure::Usage(format!("cannot start a thread: {error}")))?;
         while let Some(&kind) = POSTERIORS.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let row = pool.install(|| network(kind, demo, data, folder, bar, stop))?;
-            rows.lock().unwrap_or_else(PoisonError::into_inner).push((kind, row));
+            let of_kind = pool.install(|| network(kind, demo, data, folder, bar, stop))?;
+            rows.lock().unwrap_or_else(PoisonError::into_inner).push((kind, of_kind));
         }
         Ok(())
     };
@@ -114,11 +117,12 @@ fn all(
         })
     })?;
     let rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let of = |kind: PosteriorKind| rows.iter().find(|(of, _)| *of == kind).map(|(_, row)| row.clone());
-    Ok(POSTERIORS.into_iter().filter_map(of).collect())
+    let of = |kind: PosteriorKind| rows.iter().find(|(of, _)| *of == kind).map(|(_, rows)| rows.clone());
+    Ok(POSTERIORS.into_iter().filter_map(of).flatten().collect())
 }
 
-/// Trains one network and judges it on the test images.
+/// Trains one network and judges it on the test images; a mean-field one also after its standard deviations were cut to
+/// a low rank.
 fn network(
     kind: PosteriorKind,
     demo: &Demo,
@@ -126,7 +130,7 @@ fn network(
     folder: &Path,
     bar: &ProgressBar,
     stop: &AtomicBool,
-) -> Result<Row, Failure> {
+) -> Result<Vec<Row>, Failure> {
     let (begin, config) = (Instant::now(), config(demo, kind));
     let run = folder.join(kind.to_string().replace(':', "-"));
     let (writer, trainer) = (Writer::create(&run, &config)?, Trainer::new(config, data)?);
@@ -134,10 +138,31 @@ fn network(
     if outcome == Outcome::Interrupted {
         return Err(Failure::Interrupted { run });
     }
+    let mut rows = vec![row(&writer, &trainer, data, begin)?];
+    if kind == PosteriorKind::MeanField {
+        for rank in CUTS {
+            let begin = Instant::now();
+            let target = target(trainer.config(), Method::Svd, rank, false)?;
+            let (cut, _) = compress(&trainer, target, data, |_| {})?;
+            let writer = Writer::create(folder.join(format!("low-rank-{rank}")), cut.config())?;
+            writer.save(&cut.checkpoint()?, None, cut.config().train.keep)?;
+            rows.push(row(&writer, &cut, data, begin)?);
+        }
+    }
+    Ok(rows)
+}
+
+/// Judges a run on the test images.
+fn row(writer: &Writer, trainer: &Trainer, data: &DataSet, begin: Instant) -> Result<Row, Failure> {
     let metrics = trainer.evaluate(&data.test, NUM_DRAWS, |_| {})?;
     writer.run().write("evaluation/test.json", json(&metrics)?.as_bytes())?;
-    let (parameters, seconds) = (parameters(trainer.config())?, begin.elapsed().as_secs_f64());
-    Ok(Row { posterior: kind.to_string(), run, parameters, metrics, seconds })
+    Ok(Row {
+        posterior: trainer.config().posterior.kind.to_string(),
+        run: writer.run().folder().into(),
+        parameters: parameters(trainer.config())?,
+        metrics,
+        seconds: begin.elapsed().as_secs_f64(),
+    })
 }
 
 fn progress(args: &Args, steps: u64) -> ProgressBar {
@@ -199,11 +224,14 @@ fn print(report: &Report) -> Result<(), Failure> {
         "weights, so it has no ELBO. Mean field doubles the parameters to give every weight a standard deviation;"
             .into(),
         "a k-tied network stores them as two thin factors, at nearly the parameters of the point. Rank 1 is too".into(),
-        "stiff; from rank 2 on the bound is nearly that of mean field, as the paper says.".into(),
+        "stiff; from rank 2 on the bound is nearly that of mean field, as the paper says. The low-rank rows are the"
+            .into(),
+        "mean-field network after training, its standard deviations cut to rank 1 and 2 by singular values.".into(),
         String::new(),
         format!("The runs are in {}. Look at one:", report.folder.display()),
         format!("  ktied inspect {}", report.folder.join("k-tied-2").display()),
         format!("  ktied evaluate {}", report.folder.join("k-tied-2").display()),
+        format!("  ktied analyze {}", report.folder.join("mean-field").display()),
     ] {
         print_line(&line)?;
     }

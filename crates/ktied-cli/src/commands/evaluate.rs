@@ -77,7 +77,7 @@ fn split_of(data: &DataSet, name: SplitName) -> &Split {
     }
 }
 
-fn progress(args: &Args, split: &Split, samples: u64) -> ProgressBar {
+pub(crate) fn progress(args: &Args, split: &Split, samples: u64) -> ProgressBar {
     if !args.shows_progress() {
         return ProgressBar::hidden();
     }

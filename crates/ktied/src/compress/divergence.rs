@@ -25,9 +25,10 @@ pub fn divergence(q: &Matrix, p: &Matrix) -> f64 {
 /// ln(p/q) + q²/(2p²) − ½
 pub(super) fn of_weight(q: f64, p: f64) -> f64 {
     let ratio = q / p;
-    // Near 1 the terms cancel; ln(1 + x) keeps what is left.
     let x = ratio - 1.0;
-    x + 0.5 * x * x - x.ln_1p()
+    // Near 1 the terms cancel, and ln(1 + x) keeps what is left; near 0 it would lose what ln keeps.
+    let log = if x.abs() < 0.5 { x.ln_1p() } else { ratio.ln() };
+    x + 0.5 * x * x - log
 }
 
 #[cfg(test)]

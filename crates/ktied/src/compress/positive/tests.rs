@@ -72,7 +72,7 @@ fn at_the_end_no_entry_of_a_factor_wants_to_move() {
 #[test]
 fn up_to_rank_2_it_is_never_further_than_the_clamped_decomposition() {
     let mut closer_at_3 = [0, 0];
-    for seed in 0..150 {
+    for seed in 0..80 {
         let (rows, cols) = (3 + (seed as usize * 7) % 20, 3 + (seed as usize * 5) % 17);
         let rank_of_truth = 1 + seed as usize % 6;
         let spread = [0.2, 0.7, 1.5][seed as usize % 3];
@@ -88,7 +88,7 @@ fn up_to_rank_2_it_is_never_further_than_the_clamped_decomposition() {
     }
     // At rank 3 either may be nearer; both happen, or the statement of the documentation is wrong.
     println!("rank 3: decomposition nearer {}, positive nearer {}", closer_at_3[0], closer_at_3[1]);
-    assert!(closer_at_3[1] > 75);
+    assert!(closer_at_3[1] > 40);
 }
 
 #[test]
