@@ -2,10 +2,12 @@
 
 use ktied_kernels::{NoiseKey, Purpose, noise};
 
-use super::tally::{ClassScores, Moments};
+use serde::{Deserialize, Serialize};
 
-const NUM_BINS: usize = 15;
-const NUM_REPLICATES: usize = 200;
+use super::moments::Moments;
+
+pub const NUM_BINS: usize = 15;
+pub const NUM_REPLICATES: usize = 200;
 
 /// Examples by confidence, in bins of equal width.
 ///
@@ -19,8 +21,8 @@ pub struct Bins {
 }
 
 impl Bins {
-    pub fn add(&mut self, class: ClassScores, weight: f64) {
-        self.gaps[bin(class.confidence)] += weight * (class.confidence - class.correct);
+    pub fn add(&mut self, confidence: f64, correct: f64, weight: f64) {
+        self.gaps[bin(confidence)] += weight * (confidence - correct);
         self.weight += weight;
     }
 
@@ -34,6 +36,47 @@ fn bin(confidence: f64) -> usize {
     (1..NUM_BINS).filter(|&edge| confidence > edge as f64 / NUM_BINS as f64).count()
 }
 
+/// The same bins as they are drawn in a reliability diagram.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reliability {
+    /// Examples, Σ confidence and Σ correct of each bin.
+    bins: [(u64, f64, f64); NUM_BINS],
+}
+
+/// A bar of the reliability diagram: the examples whose confidence is in (lower, upper].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReliabilityBin {
+    /// Confidences above this,
+    pub lower: f64,
+    /// up to this.
+    pub upper: f64,
+    /// Examples.
+    pub count: u64,
+    /// Their mean confidence; absent without examples.
+    pub confidence: Option<f64>,
+    /// The share of them that is classified rightly.
+    pub accuracy: Option<f64>,
+}
+
+impl Reliability {
+    pub fn add(&mut self, confidence: f64, correct: f64) {
+        let (count, confidences, corrects) = &mut self.bins[bin(confidence)];
+        *count += 1;
+        *confidences += confidence;
+        *corrects += correct;
+    }
+
+    pub fn bins(&self) -> Vec<ReliabilityBin> {
+        let edge = |b: usize| b as f64 / NUM_BINS as f64;
+        let bars = self.bins.iter().enumerate().map(|(b, &(count, confidences, corrects))| {
+            let mean = |sum: f64| (count > 0).then(|| sum / count as f64);
+            let (lower, upper) = (edge(b), edge(b + 1));
+            ReliabilityBin { lower, upper, count, confidence: mean(confidences), accuracy: mean(corrects) }
+        });
+        bars.collect()
+    }
+}
+
 /// The calibration error of 200 resampled test sets.
 ///
 /// A bootstrap draws n examples with replacement, which needs all of them at hand. Here every example instead comes
@@ -43,6 +86,7 @@ fn bin(confidence: f64) -> usize {
 /// seed, example and replicate alone.
 #[derive(Debug)]
 pub struct Bootstrap {
+    seed: u64,
     key: NoiseKey,
     replicates: Vec<Bins>,
 }
@@ -50,14 +94,18 @@ pub struct Bootstrap {
 impl Bootstrap {
     pub fn new(seed: u64) -> Self {
         let key = NoiseKey::new(seed).child(Purpose::Bootstrap);
-        Self { key, replicates: vec![Bins::default(); NUM_REPLICATES] }
+        Self { seed, key, replicates: vec![Bins::default(); NUM_REPLICATES] }
     }
 
-    pub fn add(&mut self, example: u64, class: ClassScores) {
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub fn add(&mut self, example: u64, confidence: f64, correct: f64) {
         let mut words = [0; NUM_REPLICATES];
         noise::random_words(self.key.fold(example), 0, &mut words);
         for (replicate, word) in self.replicates.iter_mut().zip(words) {
-            replicate.add(class, poisson(word));
+            replicate.add(confidence, correct, poisson(word));
         }
     }
 
@@ -70,7 +118,7 @@ impl Bootstrap {
 }
 
 /// A Poisson(1) number by inversion: how many of P(X ≤ 0), P(X ≤ 1), … lie at or below word/2³².
-fn poisson(word: u32) -> f64 {
+pub fn poisson(word: u32) -> f64 {
     let (mut count, mut probability) = (0.0, 1.0 / std::f64::consts::E);
     let (mut cumulative, uniform) = (probability, f64::from(word) / 4_294_967_296.0);
     // Ends: the largest word is 2⁻³² below 1, which twelve terms come closer to.
@@ -86,8 +134,8 @@ fn poisson(word: u32) -> f64 {
 mod tests {
     use super::*;
 
-    fn example(confidence: f64, correct: bool) -> ClassScores {
-        ClassScores { confidence, correct: f64::from(u8::from(correct)), brier: 0.0 }
+    fn add(bins: &mut Bins, (confidence, correct): (f64, bool)) {
+        bins.add(confidence, f64::from(u8::from(correct)), 1.0);
     }
 
     #[test]
@@ -104,10 +152,30 @@ mod tests {
         let mut bins = Bins::default();
         assert_eq!(bins.ece(), None);
         // 0.61 and 0.65 share a bin (9/15, 10/15], whose gap is |1.26 − 1|; 0.6 = 9/15 is in the bin below.
-        for (confidence, correct) in [(0.61, true), (0.65, false), (0.6, true), (0.95, true)] {
-            bins.add(example(confidence, correct), 1.0);
-        }
+        let examples = [(0.61, true), (0.65, false), (0.6, true), (0.95, true)];
+        examples.into_iter().for_each(|example| add(&mut bins, example));
         assert!((bins.ece().unwrap() - (0.26 + 0.4 + 0.05) / 4.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_diagram_has_what_the_error_is_made_of() {
+        let (mut bins, mut reliability) = (Bins::default(), Reliability::default());
+        for (confidence, correct) in [(0.61, 1.0), (0.65, 0.0), (0.6, 1.0), (0.95, 1.0)] {
+            bins.add(confidence, correct, 1.0);
+            reliability.add(confidence, correct);
+        }
+        let bars = reliability.bins();
+        let ninth = ReliabilityBin {
+            lower: 9.0 / 15.0,
+            upper: 10.0 / 15.0,
+            count: 2,
+            confidence: Some(0.63),
+            accuracy: Some(0.5),
+        };
+        assert_eq!((bars.len(), bars[9]), (15, ninth));
+        assert_eq!((bars[0].count, bars[0].accuracy), (0, None));
+        let gaps = bars.iter().filter_map(|bar| Some(bar.count as f64 * (bar.confidence? - bar.accuracy?).abs()));
+        assert!((gaps.sum::<f64>() / 4.0 - bins.ece().unwrap()).abs() < 1e-15);
     }
 
     #[test]
@@ -130,9 +198,9 @@ mod tests {
         let (mut bootstrap, mut gaps) = (Bootstrap::new(3), Moments::default());
         for i in 0..2000u32 {
             // All in the bin (14/15, 1]; one in five is wrong, so the gap never changes its sign.
-            let class = example(0.95 + 0.04 * f64::from(i % 7) / 6.0, i % 5 != 0);
-            bootstrap.add(i.into(), class);
-            gaps.add(class.confidence - class.correct);
+            let (confidence, correct) = (0.95 + 0.04 * f64::from(i % 7) / 6.0, f64::from(u8::from(i % 5 != 0)));
+            bootstrap.add(i.into(), confidence, correct);
+            gaps.add(confidence - correct);
         }
         let ratio = bootstrap.standard_error().unwrap() / gaps.standard_error().unwrap();
         // A standard deviation of 200 normals is known to 1/√(2·199) of itself; four of those.
@@ -144,17 +212,18 @@ mod tests {
         const EXAMPLES: usize = 500;
         let mut noise = vec![0.0; 2 * EXAMPLES];
         noise::uniforms(NoiseKey::new(5).child(Purpose::Synthetic), 0, &mut noise);
-        let pairs = noise.chunks(2).map(|u| (f64::from(0.3 + 0.7 * u[0]), u[1] < 0.6));
-        let classes: Vec<ClassScores> = pairs.map(|(confidence, correct)| example(confidence, correct)).collect();
+        let examples: Vec<(f64, bool)> = noise.chunks(2).map(|u| (f64::from(0.3 + 0.7 * u[0]), u[1] < 0.6)).collect();
         let mut bootstrap = Bootstrap::new(3);
-        (0..).zip(&classes).for_each(|(i, class)| bootstrap.add(i, *class));
+        for (i, &(confidence, correct)) in (0..).zip(&examples) {
+            bootstrap.add(i, confidence, f64::from(u8::from(correct)));
+        }
 
         const REPLICATES: usize = 4000;
         let (mut words, mut errors) = (vec![0; EXAMPLES], Moments::default());
         for replicate in 0..REPLICATES {
             let mut bins = Bins::default();
             noise::random_words(NoiseKey::new(6).fold(replicate as u64), 0, &mut words);
-            words.iter().for_each(|word| bins.add(classes[*word as usize % EXAMPLES], 1.0));
+            words.iter().for_each(|word| add(&mut bins, examples[*word as usize % EXAMPLES]));
             errors.add(bins.ece().unwrap());
         }
         let ratio = bootstrap.standard_error().unwrap() / errors.standard_deviation().unwrap();

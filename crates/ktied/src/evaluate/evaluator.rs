@@ -1,15 +1,22 @@
 //! The stream from outputs to metrics: one batch at a time, all its draws, then its examples in order.
 
 use burn::tensor::Tensor;
+use rayon::prelude::*;
 
-use super::calibration::Bootstrap;
-use super::estimate::{Estimate, Evaluation};
-use super::groups::{Average, Group, group_sizes};
+use super::estimate::{Counts, Estimate, Evaluation};
+use super::groups::{Group, average, groups};
 use super::jackknife;
-use super::predictive::Predictive;
-use super::tally::{Scores, Tally};
+use super::plan::Plan;
+use super::predictive::{Predictive, Truth};
+use super::tally::{Metric, NUM_METRICS, Scores, Tally};
+use super::whole::{Judgement, Whole};
 use crate::error::{Error, Result};
 use crate::objective::{Elbo, Likelihood, Observed};
+
+/// Different confidences that are held apart without one group of draws: enough for a standard error.
+const CELLS_WITHOUT: usize = 1 << 16;
+/// Examples that are worth a thread's while.
+const MIN_ROWS: usize = 8;
 
 /// How a network is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +36,8 @@ impl Protocol {
     }
 }
 
-/// Judges outputs as they come, wherever they come from: [`evaluate`](super::evaluate) for a network, or this for an
-/// ensemble or a model that is no [`Network`](crate::models::Network).
-///
-/// Draws are divided into groups of neighbours, so an ensemble should take its members in turn.
+/// Judges outputs as they come, wherever they come from: [`evaluate`](super::evaluate) for a network, an
+/// [`Ensemble`](super::Ensemble) for several, or this for a model that is no [`Network`](crate::models::Network).
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -52,12 +57,11 @@ impl Protocol {
 /// ```
 #[derive(Debug)]
 pub struct Evaluator {
-    predictive: Predictive,
-    elbo: Elbo,
+    members: Vec<Predictive>,
+    plan: Plan,
     samples: u64,
-    examples: u64,
-    all: Tally,
-    bootstrap: Bootstrap,
+    elbo: Elbo,
+    all: Whole,
     /// The same metrics without the draws of one group, for each.
     without: Vec<Tally>,
 }
@@ -68,14 +72,25 @@ impl Evaluator {
     /// # Errors
     /// If the protocol has no draw or no training example, or the likelihood's noise is not finite.
     pub fn new(likelihood: &Likelihood, protocol: &Protocol) -> Result<Self> {
+        Self::of_members(&[likelihood], protocol)
+    }
+
+    /// The same for several members with a likelihood each, whose predictions are averaged.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); if there is no member, or some are for classes and some for numbers.
+    pub fn of_members(likelihoods: &[&Likelihood], protocol: &Protocol) -> Result<Self> {
+        let members = likelihoods.iter().map(|likelihood| Predictive::new(likelihood));
+        Self::of_predictives(members.collect::<Result<_>>()?, protocol)
+    }
+
+    pub(super) fn of_predictives(members: Vec<Predictive>, protocol: &Protocol) -> Result<Self> {
         let Protocol { samples, seed, num_train } = *protocol;
-        if samples == 0 {
-            return Err(Error::TooSmall { key: "samples".into(), least: 1, found: 0 });
-        }
-        let (predictive, elbo) = (Predictive::new(likelihood)?, Elbo::new(num_train)?);
-        let num_without = if samples == 1 { 0 } else { group_sizes(samples).len() };
-        let (without, bootstrap) = (vec![Tally::default(); num_without], Bootstrap::new(seed));
-        Ok(Self { predictive, elbo, samples, examples: 0, all: Tally::default(), bootstrap, without })
+        same_task(&members)?;
+        let (plan, elbo) = (plan(&members, samples)?, Elbo::new(num_train)?);
+        let num_groups = plan.group_sizes().len();
+        let without = vec![Tally::new(CELLS_WITHOUT); if num_groups > 1 { num_groups } else { 0 }];
+        Ok(Self { members, plan, samples, elbo, all: Whole::new(seed), without })
     }
 
     /// Takes in a batch, where `output(draw)` gives the network's output under each draw, `[B, N]`: logits, or means.
@@ -84,22 +99,32 @@ impl Evaluator {
     /// What `output` says; if it does not fit what was observed or is not finite; if a class is not one of the
     /// network's. The evaluator should not be used any more then.
     pub fn add(&mut self, observed: &Observed, mut output: impl FnMut(u64) -> Result<Tensor<2>>) -> Result<()> {
-        let truth = self.predictive.read(observed, self.examples)?;
-        let mut draws = 0..self.samples;
-        let groups = group_sizes(self.samples).into_iter();
-        let groups = groups.map(|size| Group::of(&truth, draws.by_ref().take(size as usize), &mut output));
-        let groups = groups.collect::<Result<Vec<_>>>()?;
-        for row in 0..truth.len() {
-            let scores = Scores::new(&Average::of(&groups, row, None), truth.target(row));
-            self.all.add(&scores);
-            if let Some(class) = scores.class {
-                self.bootstrap.add(self.examples, class);
-            }
-            for (group, tally) in self.without.iter_mut().enumerate() {
-                tally.add(&Scores::new(&Average::of(&groups, row, Some(group)), truth.target(row)));
-            }
-            self.examples += 1;
-        }
+        self.add_members(observed, |_, draw| output(draw))
+    }
+
+    /// The same, where `output(member, draw)` gives the output of one of several members.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn add_members(
+        &mut self,
+        observed: &Observed,
+        output: impl FnMut(usize, u64) -> Result<Tensor<2>>,
+    ) -> Result<()> {
+        let truth = read(&self.members, observed, self.all.examples())?;
+        let groups = groups(&self.members, &truth, &self.plan, output)?;
+        let scores = scores(&groups, &truth, self.without.len());
+        let of_example = 1 + self.without.len();
+        let without = self.without.par_iter_mut().enumerate();
+        // Each sum is one thread's, in the order of examples, so its bits do not depend on the number of threads.
+        rayon::join(
+            || scores.iter().step_by(of_example).for_each(|scores| self.all.add(scores)),
+            || {
+                without.for_each(|(group, tally)| {
+                    scores.iter().skip(1 + group).step_by(of_example).for_each(|s| tally.add(s))
+                })
+            },
+        );
         Ok(())
     }
 
@@ -108,31 +133,29 @@ impl Evaluator {
     /// # Errors
     /// If there was no example, or the divergence is not finite.
     pub fn finish(self, kl: f64) -> Result<Evaluation> {
-        let [neg_elbo, nll, accuracy, brier, ece, rmse] = self.estimates();
-        let (Some(nll_of_draws), Some(nll)) = (neg_elbo, nll) else {
-            return Err(Error::NoExamples);
-        };
-        let terms = self.elbo.terms(nll_of_draws.value, Error::finite("KL(q‖p)", kl)?);
-        Ok(Evaluation {
-            neg_elbo: Estimate { value: terms.neg_elbo(), ..nll_of_draws },
-            nll,
-            accuracy,
-            brier,
-            brier_usual: brier.map(|brier| brier.plus(1.0)),
-            ece,
-            rmse,
-            kl,
-            kl_per_example: terms.kl_per_example,
-            samples: self.samples,
-            examples: self.examples,
-        })
+        Ok(self.judge(kl)?.evaluation)
     }
 
-    /// The metrics in the order of [`Tally::values`].
-    fn estimates(&self) -> [Option<Estimate>; 6] {
-        let (values, errors) = (self.all.values(), self.all.standard_errors(&self.bootstrap));
+    /// The metrics with all that belongs to them.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    pub fn judge(self, kl: f64) -> Result<Judgement> {
+        let (samples, members, examples) = (self.samples, self.members.len() as u64, self.all.examples());
+        if examples == 0 {
+            return Err(Error::NoExamples);
+        }
+        let (estimates, kl) = (self.estimates(), Error::finite("KL(q‖p)", kl)?);
+        let of = |metric: Metric| estimates[metric as usize];
+        let counts = Counts { samples, members, examples };
+        let evaluation = Evaluation::new(of, |nll| self.elbo.terms(nll, kl), counts).ok_or(Error::NoExamples)?;
+        Ok(Judgement { evaluation, curves: self.all.curves(), uncertainties: self.all.into_uncertainties() })
+    }
+
+    fn estimates(&self) -> [Option<Estimate>; NUM_METRICS] {
+        let (values, errors) = (self.all.values(), self.all.standard_errors());
         let without: Vec<_> = self.without.iter().map(Tally::values).collect();
-        let sizes = group_sizes(self.samples);
+        let sizes = self.plan.group_sizes();
         std::array::from_fn(|metric| {
             let value = values[metric]?;
             let without: Option<Vec<f64>> = without.iter().map(|values| values[metric]).collect();
@@ -140,4 +163,45 @@ impl Evaluator {
             Some(Estimate { value, sem_examples: errors[metric], sem_draws })
         })
     }
+}
+
+/// The plan of so many draws of each member.
+///
+/// # Errors
+/// If there is nothing to draw.
+pub fn plan(members: &[Predictive], samples: u64) -> Result<Plan> {
+    for (key, found) in [("samples", samples), ("members", members.len() as u64)] {
+        if found == 0 {
+            return Err(Error::TooSmall { key: key.into(), least: 1, found: 0 });
+        }
+    }
+    Ok(Plan::new(members.len(), samples))
+}
+
+/// Refuses members of which some are for classes and some for numbers.
+pub fn same_task(members: &[Predictive]) -> Result<()> {
+    let found = |member: &Predictive| matches!(member, Predictive::Classes(_));
+    let Some(classes) = members.first().map(found) else { return Ok(()) };
+    match members.iter().find(|member| found(member) != classes) {
+        Some(other) => {
+            let targets = if classes { "classes" } else { "numbers" };
+            Err(Error::WrongTargets { likelihood: other.kind().name(), found: targets })
+        }
+        None => Ok(()),
+    }
+}
+
+/// What was observed, on the host, if all members can say something about it.
+pub fn read<'a>(members: &[Predictive], observed: &'a Observed, first: u64) -> Result<Truth<'a>> {
+    let member = members.first().ok_or(Error::NoExamples)?;
+    member.read(observed, first)
+}
+
+/// The scores of every example: under all draws, and then without each of the first `num_without` groups of them.
+pub fn scores(groups: &[Group], truth: &Truth<'_>, num_without: usize) -> Vec<Scores> {
+    let of_example = |row: usize| {
+        let kept = std::iter::once(None).chain((0..num_without).map(Some));
+        kept.map(move |without| Scores::new(&average(groups, row, without), truth.target(row)))
+    };
+    (0..truth.len()).into_par_iter().with_min_len(MIN_ROWS).flat_map_iter(of_example).collect()
 }

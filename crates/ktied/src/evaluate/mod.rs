@@ -1,10 +1,12 @@
 //! Judging a posterior on examples: metrics of the average prediction of many draws, each with its standard errors.
 //!
-//! [`evaluate`] takes a network and batches of examples; an [`Evaluator`] takes outputs, wherever they come from. The
-//! metrics are those of [`Evaluation`], and their standard errors those of [`Estimate`].
+//! [`evaluate`] takes a network and batches of examples; an [`Ensemble`] takes one network or several and gives their
+//! diagrams and uncertainties too; an [`Evaluator`] takes outputs, wherever they come from. The metrics are those of
+//! [`Evaluation`], and their standard errors those of [`Estimate`].
 //!
 //! **Memory** is that of one batch, whatever the number of draws and of examples: for every example of a batch ten sums of
-//! predictions, one for each group of draws, and then a fixed number of sums over examples.
+//! predictions, one for each group of draws, and then a fixed number of sums over examples. Metrics that depend on the
+//! order of examples keep them by their score, as [`Ranked`] says, which is bounded too.
 //!
 //! **Bits** do not depend on how examples are divided into batches, nor on the number of threads, as far as this module
 //! is concerned: from the outputs on, everything is summed in double precision, for each example in the order of draws
@@ -12,20 +14,35 @@
 //! matrix product may round a row differently in a batch of another size: a single row, for one, is multiplied by other
 //! code than many.
 
+mod average;
 mod calibration;
+mod classes;
+mod ensemble;
 mod estimate;
 mod evaluator;
 mod groups;
 mod jackknife;
+mod moments;
+mod normal;
+mod ood;
+mod plan;
 mod predictive;
+mod ranks;
+mod selective;
 mod tally;
+mod whole;
 
+pub use calibration::ReliabilityBin;
+pub use ensemble::Ensemble;
 pub use estimate::{Estimate, Evaluation};
 pub use evaluator::{Evaluator, Protocol};
+pub use ood::{Detection, OutOfDistribution, Uncertainties};
+pub use ranks::Ranked;
+pub use selective::RiskPoint;
+pub use whole::{Curves, Judgement};
 
 use crate::error::Result;
 use crate::models::Network;
-use crate::nn::Pass;
 use crate::objective::{Likelihood, Observed};
 
 /// Judges a network on batches of inputs and what was observed of them, without building graphs for gradients.
@@ -57,23 +74,10 @@ pub fn evaluate<N: Network>(
     likelihood: &Likelihood,
     batches: impl IntoIterator<Item = Result<(N::Input, Observed)>>,
     protocol: &Protocol,
-    mut on_progress: impl FnMut(u64),
+    on_progress: impl FnMut(u64),
 ) -> Result<Evaluation>
 where
     N::Input: Clone,
 {
-    let network = network.valid();
-    let mut evaluator = Evaluator::new(likelihood, protocol)?;
-    let mut predictions = 0;
-    for batch in batches {
-        let (x, observed) = batch?;
-        evaluator.add(&observed, |draw| {
-            let output = network.forward(x.clone(), &Pass::prediction(protocol.seed, draw))?;
-            predictions += output.dims()[0] as u64;
-            on_progress(predictions);
-            Ok(output)
-        })?;
-    }
-    let kl = network.kl()?.into_data().iter::<f64>().sum();
-    evaluator.finish(kl)
+    Ok(Ensemble::new([(network, likelihood)])?.judge(batches, protocol, on_progress)?.evaluation)
 }

@@ -1,14 +1,17 @@
 //! What one draw says of an example: probabilities or means, and the log-likelihood of what was observed.
 
+use burn::tensor::Tensor;
 use ktied_kernels::ShapeError;
 
+use super::classes::{Normalization, softmax};
+use super::normal;
 use crate::error::{Error, Result};
 use crate::objective::{Likelihood, LikelihoodKind, Observed};
 
 const HALF_LN_TAU: f64 = 0.918_938_533_204_672_8; // ½ ln 2π
 
 /// A likelihood on the host, in double precision.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Predictive {
     /// One logit a class, or one logit that is that of the second of two classes.
     Classes(LikelihoodKind),
@@ -16,26 +19,22 @@ pub enum Predictive {
     Gaussian(LikelihoodKind, Vec<f64>),
 }
 
-/// What was observed of a batch, with what its likelihood needs.
+/// What was observed of a batch.
 #[derive(Debug)]
 pub struct Truth<'a> {
     /// Number of the batch's first example.
     pub first: u64,
+    /// B
+    rows: usize,
     observations: Observations<'a>,
 }
 
 #[derive(Debug)]
 enum Observations<'a> {
-    Classes {
-        labels: &'a [u32],
-        bernoulli: bool,
-    },
-    /// Values, `[B, N]`, and ln s, `[N]`.
-    Values {
-        values: Vec<f64>,
-        rows: usize,
-        log_noise: &'a [f64],
-    },
+    Classes(&'a [u32]),
+    /// `[B, N]`
+    Values(Vec<f64>),
+    Nothing,
 }
 
 /// What was observed of one example.
@@ -43,6 +42,7 @@ enum Observations<'a> {
 pub enum Target<'a> {
     Class(usize),
     Values(&'a [f64]),
+    Nothing,
 }
 
 impl Predictive {
@@ -55,109 +55,138 @@ impl Predictive {
         Ok(Self::Gaussian(likelihood.kind(), log_noise))
     }
 
+    pub fn kind(&self) -> LikelihoodKind {
+        match self {
+            Self::Classes(kind) | Self::Gaussian(kind, _) => *kind,
+        }
+    }
+
+    /// ln s of each output; none where outputs are logits.
+    pub fn log_noise(&self) -> &[f64] {
+        match self {
+            Self::Classes(_) => &[],
+            Self::Gaussian(_, log_noise) => log_noise,
+        }
+    }
+
     /// Brings what was observed of a batch to the host; its first example has the number `first`.
-    pub fn read<'a>(&'a self, observed: &'a Observed, first: u64) -> Result<Truth<'a>> {
-        let observations = match (self, observed) {
-            (Self::Classes(kind), Observed::Classes(labels)) => {
-                Observations::Classes { labels, bernoulli: *kind == LikelihoodKind::Bernoulli }
+    pub fn read<'a>(&self, observed: &'a Observed, first: u64) -> Result<Truth<'a>> {
+        match (self, observed) {
+            (Self::Classes(_), Observed::Classes(labels)) => {
+                Ok(Truth { first, rows: labels.len(), observations: Observations::Classes(labels) })
             }
             (Self::Gaussian(_, log_noise), Observed::Values(values)) => {
                 let ([rows, found], outputs) = (values.dims(), log_noise.len());
                 check_shape("observed values", [rows, found], [rows, outputs])?;
-                let values: Vec<f64> = values.to_data().iter::<f64>().collect();
+                let values = host(values.clone());
                 all_finite(&values, |i| {
                     format!("observed value {} of example {}", i % outputs, first + (i / outputs) as u64)
                 })?;
-                Observations::Values { values, rows, log_noise }
+                Ok(Truth { first, rows, observations: Observations::Values(values) })
             }
             (Self::Classes(kind), Observed::Values(_)) => {
-                return Err(Error::WrongTargets { likelihood: kind.name(), found: "numbers" });
+                Err(Error::WrongTargets { likelihood: kind.name(), found: "numbers" })
             }
             (Self::Gaussian(kind, _), Observed::Classes(_)) => {
-                return Err(Error::WrongTargets { likelihood: kind.name(), found: "classes" });
+                Err(Error::WrongTargets { likelihood: kind.name(), found: "classes" })
             }
-        };
-        Ok(Truth { first, observations })
-    }
-}
-
-impl Truth<'_> {
-    /// B
-    pub fn len(&self) -> usize {
-        match &self.observations {
-            Observations::Classes { labels, .. } => labels.len(),
-            Observations::Values { rows, .. } => *rows,
-        }
-    }
-
-    pub fn target(&self, row: usize) -> Target<'_> {
-        match &self.observations {
-            Observations::Classes { labels, .. } => Target::Class(labels[row] as usize),
-            Observations::Values { values, log_noise, .. } => Target::Values(values_of(values, row, log_noise.len())),
         }
     }
 
     /// How many numbers a prediction has, once the shape of the output and the labels are found to allow one.
-    pub fn width(&self, output: [usize; 2]) -> Result<usize> {
-        let outputs = match &self.observations {
-            Observations::Classes { bernoulli: false, .. } => output[1],
-            Observations::Classes { .. } => 1,
-            Observations::Values { log_noise, .. } => log_noise.len(),
+    pub fn width(&self, truth: &Truth<'_>, output: [usize; 2]) -> Result<usize> {
+        let outputs = match self {
+            Self::Classes(LikelihoodKind::Bernoulli) => 1,
+            Self::Classes(_) => output[1],
+            Self::Gaussian(_, log_noise) => log_noise.len(),
         };
-        check_shape("output", output, [self.len(), outputs])?;
-        let Observations::Classes { labels, bernoulli } = &self.observations else { return Ok(outputs) };
-        let classes = if *bernoulli { 2 } else { outputs };
-        match (self.first..).zip(*labels).find(|(_, label)| **label as usize >= classes) {
-            Some((example, &found)) => Err(Error::UnknownClass { example, found, classes }),
-            None => Ok(classes),
+        check_shape("output", output, [truth.rows, outputs])?;
+        let width = if self.kind() == LikelihoodKind::Bernoulli { 2 } else { outputs };
+        let Observations::Classes(labels) = &truth.observations else { return Ok(width) };
+        match (truth.first..).zip(*labels).find(|(_, label)| **label as usize >= width) {
+            Some((example, &found)) => Err(Error::UnknownClass { example, found, classes: width }),
+            None => Ok(width),
         }
     }
 
-    /// Writes the prediction that an output makes, and returns the log-likelihood of what was observed.
+    /// Writes the probabilities that logits mean, and returns the log-likelihood of the label, if there is one, and
+    /// their entropy.
     ///
-    /// That is never the logarithm of a probability which may have underflowed: it is finite where the output is.
-    pub fn predict(&self, row: usize, output: &[f64], prediction: &mut [f64]) -> f64 {
+    /// The former is never the logarithm of a probability which may have underflowed: it is finite where the output is.
+    pub fn probabilities(&self, output: &[f64], target: Target<'_>, prediction: &mut [f64]) -> (f64, f64) {
+        let normalization = self.normalize(output, prediction);
+        let log_likelihood = match target {
+            Target::Class(label) => normalization.log_probability(self.logit(output, label)),
+            _ => 0.0,
+        };
+        (log_likelihood, normalization.entropy)
+    }
+
+    fn normalize(&self, output: &[f64], prediction: &mut [f64]) -> Normalization {
+        // A single logit z is the softmax of 0 and z.
+        let zeros = prediction.len().saturating_sub(output.len());
+        let (zeros, logits) = prediction.split_at_mut(zeros);
+        zeros.fill(0.0);
+        logits.iter_mut().zip(output).for_each(|(logit, output)| *logit = *output);
+        softmax(prediction)
+    }
+
+    fn logit(&self, output: &[f64], label: usize) -> f64 {
+        match (self.kind(), label) {
+            (LikelihoodKind::Bernoulli, 0) => 0.0,
+            (LikelihoodKind::Bernoulli, label) => output.get(label - 1).copied().unwrap_or(f64::NAN),
+            (_, label) => output.get(label).copied().unwrap_or(f64::NAN),
+        }
+    }
+
+    /// The log-likelihood of what was observed, if anything was, whose distribution function under this draw is added
+    /// to `cdf` for each output.
+    pub fn density(&self, means: &[f64], target: Target<'_>, cdf: &mut [f64]) -> f64 {
+        let Target::Values(values) = target else { return 0.0 };
+        let outputs = values.iter().zip(means).zip(self.log_noise()).zip(cdf);
+        -outputs
+            .map(|(((y, mean), log_noise), cdf)| {
+                let z = (y - mean) * (-log_noise).exp();
+                *cdf += normal::cdf(z);
+                0.5 * z * z + log_noise + HALF_LN_TAU
+            })
+            .sum::<f64>()
+    }
+}
+
+impl<'a> Truth<'a> {
+    /// Of a batch of which nothing was observed.
+    pub fn nothing(first: u64, rows: usize) -> Self {
+        Self { first, rows, observations: Observations::Nothing }
+    }
+
+    /// B
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    pub fn target(&self, row: usize) -> Target<'_> {
         match &self.observations {
-            Observations::Classes { labels, bernoulli, .. } => {
-                // A single logit z is the softmax of 0 and z.
-                let (zeros, logits) = prediction.split_at_mut(usize::from(*bernoulli));
-                zeros.fill(0.0);
-                logits.copy_from_slice(output);
-                softmax(prediction, labels[row] as usize)
+            Observations::Classes(labels) => Target::Class(labels[row] as usize),
+            Observations::Values(values) => {
+                let outputs = values.len() / self.rows.max(1);
+                Target::Values(&values[row * outputs..(row + 1) * outputs])
             }
-            Observations::Values { values, log_noise, .. } => {
-                prediction.copy_from_slice(output);
-                let terms = values_of(values, row, log_noise.len()).iter().zip(output).zip(*log_noise);
-                -terms.map(|((y, mean), log_noise)| gaussian_nll(y - mean, *log_noise)).sum::<f64>()
-            }
+            Observations::Nothing => Target::Nothing,
         }
     }
 }
 
-fn values_of(values: &[f64], row: usize, outputs: usize) -> &[f64] {
-    &values[row * outputs..(row + 1) * outputs]
-}
-
-/// Turns logits into probabilities and returns the logarithm of the label's.
-fn softmax(logits: &mut [f64], label: usize) -> f64 {
-    let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let label_logit = logits.get(label).copied().unwrap_or(f64::NAN);
-    let mut sum = 0.0;
-    for logit in logits.iter_mut() {
-        *logit = (*logit - max).exp();
-        sum += *logit;
+/// A tensor's numbers in double precision.
+pub fn host(tensor: Tensor<2>) -> Vec<f64> {
+    let data = tensor.into_data();
+    match data.as_slice::<f32>() {
+        Ok(numbers) => numbers.iter().map(|&x| f64::from(x)).collect(),
+        Err(_) => data.iter::<f64>().collect(),
     }
-    logits.iter_mut().for_each(|probability| *probability /= sum);
-    label_logit - max - sum.ln()
 }
 
-/// −ln N(residual; 0, s²)
-fn gaussian_nll(residual: f64, log_noise: f64) -> f64 {
-    let z = residual * (-log_noise).exp();
-    0.5 * z * z + log_noise + HALF_LN_TAU
-}
-
-fn check_shape(operand: &'static str, found: [usize; 2], expected: [usize; 2]) -> Result<()> {
+pub fn check_shape(operand: &'static str, found: [usize; 2], expected: [usize; 2]) -> Result<()> {
     if found == expected {
         return Ok(());
     }
@@ -187,10 +216,13 @@ mod tests {
         let expected = likelihood.nll(output.clone(), observed).unwrap().into_data().iter::<f64>().collect();
         let predictive = Predictive::new(&likelihood).unwrap();
         let truth = predictive.read(observed, 0).unwrap();
-        let mut prediction = vec![0.0; truth.width([2, outputs]).unwrap()];
-        let rows: Vec<f64> = output.into_data().iter::<f64>().collect();
-        let rows = rows.chunks(outputs).enumerate();
-        (rows.map(|(row, output)| -truth.predict(row, output, &mut prediction)).collect(), expected)
+        let mut prediction = vec![0.0; predictive.width(&truth, [2, outputs]).unwrap()];
+        let rows = host(output);
+        let found = rows.chunks(outputs).enumerate().map(|(row, output)| match predictive {
+            Predictive::Classes(_) => -predictive.probabilities(output, truth.target(row), &mut prediction).0,
+            Predictive::Gaussian(..) => -predictive.density(output, truth.target(row), &mut prediction),
+        });
+        (found.collect(), expected)
     }
 
     #[test]
@@ -209,12 +241,5 @@ mod tests {
                 assert!((f - e).abs() < 1e-5 * e.abs().max(1.0), "{kind}: {found:?} {expected:?}");
             }
         }
-    }
-
-    #[test]
-    fn the_logarithm_of_a_probability_that_underflows_is_still_finite() {
-        let mut logits = [0.0, 2000.0];
-        let log_likelihood = softmax(&mut logits, 0);
-        assert_eq!((logits, log_likelihood), ([0.0, 1.0], -2000.0));
     }
 }

@@ -1,135 +1,188 @@
 //! Scores of single examples, and their sums.
 
+use super::average::Average;
 use super::calibration::{Bins, Bootstrap};
-use super::groups::Average;
+use super::classes::Opinion;
+use super::moments::Moments;
 use super::predictive::Target;
+use super::selective::Confidences;
 
 /// How an average prediction does on one example.
 #[derive(Clone, Copy, Debug)]
 pub struct Scores {
-    nll_of_draws: f64,
-    nll: f64,
+    pub nll_of_draws: f64,
+    pub nll: f64,
     /// Where a class was observed.
     pub class: Option<ClassScores>,
-    squared_error: Option<f64>,
+    /// Where numbers were.
+    pub values: Option<ValueScores>,
 }
 
 /// What classes have besides.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassScores {
-    /// The largest probability.
-    pub confidence: f64,
-    /// 1 if it is that of the label, 0 if not.
+    pub opinion: Opinion,
+    /// 1 if the most probable class is the label, 0 if not.
     pub correct: f64,
     /// Σᵢ pᵢ² − 2 p_label
     pub brier: f64,
 }
 
+/// What numbers have besides; averages over outputs.
+#[derive(Clone, Copy, Debug)]
+pub struct ValueScores {
+    pub squared_error: f64,
+    /// The share of outputs inside their central intervals of 50, 90 and 95 %.
+    pub covered: [f64; 3],
+    /// The standard deviation of the prediction, noise included.
+    pub sharpness: f64,
+}
+
+/// Masses of the central intervals.
+const LEVELS: [f64; 3] = [0.5, 0.9, 0.95];
+
 impl Scores {
     pub fn new(average: &Average, target: Target<'_>) -> Self {
-        let (class, squared_error) = match target {
-            Target::Class(label) => (Some(ClassScores::new(&average.prediction, label)), None),
-            Target::Values(values) => (None, Some(mean_squared_error(&average.prediction, values))),
+        let (class, values) = match target {
+            Target::Class(label) => (Some(ClassScores::new(average, label)), None),
+            Target::Values(values) => (None, Some(ValueScores::new(average, values))),
+            Target::Nothing => (None, None),
         };
-        Self { nll_of_draws: -average.mean_of_logs, nll: -average.log_of_mean, class, squared_error }
+        Self { nll_of_draws: -average.mean_of_logs(), nll: -average.log_of_mean(), class, values }
     }
 }
 
 impl ClassScores {
-    fn new(probabilities: &[f64], label: usize) -> Self {
-        let (mut best, mut confidence, mut squares, mut of_label) = (0, 0.0, 0.0, 0.0);
-        for (class, &p) in probabilities.iter().enumerate() {
-            squares += p * p;
-            if p > confidence {
-                (best, confidence) = (class, p);
-            }
-            if class == label {
-                of_label = p;
-            }
-        }
-        Self { confidence, correct: f64::from(u8::from(best == label)), brier: squares - 2.0 * of_label }
+    fn new(average: &Average, label: usize) -> Self {
+        Self::of(&average.prediction, average.entropy, label)
+    }
+
+    pub fn of(probabilities: &[f64], expected_entropy: f64, label: usize) -> Self {
+        let opinion = Opinion::new(probabilities, expected_entropy);
+        let squares: f64 = probabilities.iter().map(|p| p * p).sum();
+        let of_label = probabilities.get(label).copied().unwrap_or(0.0);
+        let correct = f64::from(u8::from(opinion.class == label));
+        Self { opinion, correct, brier: squares - 2.0 * of_label }
     }
 }
 
-fn mean_squared_error(means: &[f64], values: &[f64]) -> f64 {
-    means.iter().zip(values).map(|(mean, y)| (y - mean).powi(2)).sum::<f64>() / values.len().max(1) as f64
+impl ValueScores {
+    fn new(average: &Average, values: &[f64]) -> Self {
+        let count = values.len().max(1) as f64;
+        let errors = average.prediction.iter().zip(values).map(|(mean, y)| (y - mean).powi(2));
+        // y lies between the quantiles ½ − c/2 and ½ + c/2 exactly where its distribution function does.
+        let inside = |level: f64| average.cdf.iter().filter(|cdf| (**cdf - 0.5).abs() <= 0.5 * level).count();
+        Self {
+            squared_error: errors.sum::<f64>() / count,
+            covered: LEVELS.map(|level| inside(level) as f64 / count),
+            sharpness: average.variance.iter().map(|variance| variance.sqrt()).sum::<f64>() / count,
+        }
+    }
 }
 
+/// A metric's place among all of them. Those before [`Ece`](Metric::Ece) are means over examples, or a root of one.
+#[derive(Clone, Copy, Debug)]
+pub enum Metric {
+    NllOfDraws,
+    Nll,
+    Accuracy,
+    Brier,
+    Entropy,
+    ExpectedEntropy,
+    MutualInformation,
+    Rmse,
+    Coverage50,
+    Coverage90,
+    Coverage95,
+    Sharpness,
+    Ece,
+    AdaptiveEce,
+    Aurc,
+}
+
+const NUM_MEANS: usize = Metric::Ece as usize;
+pub const NUM_METRICS: usize = Metric::Aurc as usize + 1;
+
+/// One number for each metric that there is.
+pub type Values = [Option<f64>; NUM_METRICS];
+
 /// Sums of scores over examples.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tally {
-    nll_of_draws: Moments,
-    nll: Moments,
-    correct: Moments,
-    brier: Moments,
+    means: [Moments; NUM_MEANS],
     bins: Bins,
-    squared_error: Moments,
+    confidences: Confidences,
 }
 
 impl Tally {
+    /// No example yet; at most `max_cells` different confidences are held apart.
+    pub fn new(max_cells: usize) -> Self {
+        let confidences = Confidences::new(max_cells);
+        Self { means: [Moments::default(); NUM_MEANS], bins: Bins::default(), confidences }
+    }
+
     pub fn add(&mut self, scores: &Scores) {
-        self.nll_of_draws.add(scores.nll_of_draws);
-        self.nll.add(scores.nll);
+        self.mean(Metric::NllOfDraws, scores.nll_of_draws);
+        self.mean(Metric::Nll, scores.nll);
         if let Some(class) = scores.class {
-            self.correct.add(class.correct);
-            self.brier.add(class.brier);
-            self.bins.add(class, 1.0);
+            self.mean(Metric::Accuracy, class.correct);
+            self.mean(Metric::Brier, class.brier);
+            self.mean(Metric::Entropy, class.opinion.entropy);
+            self.mean(Metric::ExpectedEntropy, class.opinion.expected_entropy);
+            self.mean(Metric::MutualInformation, class.opinion.mutual_information);
+            self.bins.add(class.opinion.confidence, class.correct, 1.0);
+            self.confidences.add(class.opinion.uncertainty, class.correct > 0.5);
         }
-        if let Some(error) = scores.squared_error {
-            self.squared_error.add(error);
+        if let Some(values) = scores.values {
+            self.mean(Metric::Rmse, values.squared_error);
+            let levels = [Metric::Coverage50, Metric::Coverage90, Metric::Coverage95];
+            levels.into_iter().zip(values.covered).for_each(|(level, covered)| self.mean(level, covered));
+            self.mean(Metric::Sharpness, values.sharpness);
         }
     }
 
-    /// NLL of draws, NLL, accuracy, Brier score, ECE and RMSE; those that no example has a score for are absent.
-    pub fn values(&self) -> [Option<f64>; 6] {
-        let rmse = self.squared_error.mean().map(f64::sqrt);
-        let [nll_of_draws, nll, correct, brier] =
-            [&self.nll_of_draws, &self.nll, &self.correct, &self.brier].map(Moments::mean);
-        [nll_of_draws, nll, correct, brier, self.bins.ece(), rmse]
+    fn mean(&mut self, metric: Metric, score: f64) {
+        self.means[metric as usize].add(score);
     }
 
-    /// Their standard errors over examples, that of ECE by the bootstrap of the same examples.
-    pub fn standard_errors(&self, bootstrap: &Bootstrap) -> [Option<f64>; 6] {
-        let [nll_of_draws, nll, correct, brier] =
-            [&self.nll_of_draws, &self.nll, &self.correct, &self.brier].map(Moments::standard_error);
+    pub fn confidences(&self) -> &Confidences {
+        &self.confidences
+    }
+
+    /// The metrics; those that no example has a score for are absent.
+    pub fn values(&self) -> Values {
+        let mut values = self.of_means(Moments::mean);
+        let rmse = &mut values[Metric::Rmse as usize];
+        *rmse = rmse.map(f64::sqrt);
+        if self.means[Metric::Accuracy as usize].mean().is_some() {
+            values[Metric::Ece as usize] = self.bins.ece();
+            let [adaptive_ece, aurc] = self.confidences.values();
+            values[Metric::AdaptiveEce as usize] = adaptive_ece;
+            values[Metric::Aurc as usize] = aurc;
+        }
+        values
+    }
+
+    /// Their standard errors over examples, those that are not means by bootstraps of the same examples.
+    pub fn standard_errors(&self, bootstrap: &Bootstrap) -> Values {
+        let mut errors = self.of_means(Moments::standard_error);
         // d√x = dx/(2√x); where all errors are 0, so is theirs.
-        let rmse = self.squared_error.mean().zip(self.squared_error.standard_error());
-        let rmse = rmse.map(|(mean, error)| if mean > 0.0 { error / (2.0 * mean.sqrt()) } else { 0.0 });
-        [nll_of_draws, nll, correct, brier, bootstrap.standard_error(), rmse]
-    }
-}
-
-/// Mean and spread of numbers that come one at a time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Moments {
-    count: f64,
-    sum: f64,
-    /// Σ (x − mean)², by a recurrence that does not subtract sums of squares (Youngs and Cramer, 1971).
-    squares: f64,
-}
-
-impl Moments {
-    pub fn add(&mut self, x: f64) {
-        let before = self.count;
-        self.count += 1.0;
-        self.sum += x;
-        if before > 0.0 {
-            self.squares += (self.count * x - self.sum).powi(2) / (self.count * before);
+        let rmse = &mut errors[Metric::Rmse as usize];
+        let mean = self.means[Metric::Rmse as usize].mean();
+        *rmse = mean.zip(*rmse).map(|(mean, error)| if mean > 0.0 { error / (2.0 * mean.sqrt()) } else { 0.0 });
+        if self.means[Metric::Accuracy as usize].mean().is_some() {
+            let [adaptive_ece, aurc] = self.confidences.standard_errors(bootstrap.seed());
+            errors[Metric::Ece as usize] = bootstrap.standard_error();
+            errors[Metric::AdaptiveEce as usize] = adaptive_ece;
+            errors[Metric::Aurc as usize] = aurc;
         }
+        errors
     }
 
-    pub fn mean(&self) -> Option<f64> {
-        (self.count > 0.0).then(|| self.sum / self.count)
-    }
-
-    /// The sample standard deviation, of two numbers at least.
-    pub fn standard_deviation(&self) -> Option<f64> {
-        (self.count > 1.0).then(|| (self.squares / (self.count - 1.0)).sqrt())
-    }
-
-    /// Of the mean: the sample standard deviation over √count.
-    pub fn standard_error(&self) -> Option<f64> {
-        Some(self.standard_deviation()? / self.count.sqrt())
+    fn of_means(&self, read: impl Fn(&Moments) -> Option<f64>) -> Values {
+        let mut values = [None; NUM_METRICS];
+        values.iter_mut().zip(&self.means).for_each(|(value, moments)| *value = read(moments));
+        values
     }
 }
 
@@ -138,24 +191,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spread_is_that_of_a_sample_even_far_from_zero() {
-        let mut moments = Moments::default();
-        assert_eq!((moments.mean(), moments.standard_error()), (None, None));
-        moments.add(1e9 + 4.0);
-        assert_eq!((moments.mean(), moments.standard_error()), (Some(1e9 + 4.0), None));
-        [7.0, 13.0, 16.0].into_iter().for_each(|x| moments.add(1e9 + x));
-        // Deviations −6, −3, 3, 6 from 10: variance 90/3, standard error √(30/4).
-        assert_eq!(moments.mean(), Some(1e9 + 10.0));
-        assert!((moments.standard_error().unwrap() - 7.5f64.sqrt()).abs() < 1e-12);
-    }
-
-    #[test]
     fn the_brier_score_is_the_usual_one_minus_1_and_equals_go_to_the_first_class() {
-        let scores = ClassScores::new(&[0.5, 0.2, 0.3], 2);
+        let of = |probabilities: &[f64], label| ClassScores::of(probabilities, 0.0, label);
+        let scores = of(&[0.5, 0.2, 0.3], 2);
         assert!((scores.brier - (0.25 + 0.04 + 0.49 - 1.0)).abs() < 1e-15);
-        assert_eq!((scores.confidence, scores.correct), (0.5, 0.0));
-        assert_eq!(ClassScores::new(&[0.25; 4], 0).correct, 1.0);
-        assert_eq!(ClassScores::new(&[0.25; 4], 1).correct, 0.0);
-        assert_eq!(ClassScores::new(&[0.0, 1.0], 1).brier, -1.0);
+        assert_eq!((scores.opinion.confidence, scores.correct), (0.5, 0.0));
+        assert_eq!(of(&[0.25; 4], 0).correct, 1.0);
+        assert_eq!(of(&[0.25; 4], 1).correct, 0.0);
+        assert_eq!(of(&[0.0, 1.0], 1).brier, -1.0);
     }
 }

@@ -1,8 +1,11 @@
 //! Metrics and their standard errors, held against golden values of numpy and scikit-learn and against each other.
 
+mod detection;
+
 use burn::module::{Module, ModuleDisplay, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use ktied::Result;
+use ktied::data::Units;
 use ktied::evaluate::{Estimate, Evaluation, Evaluator, Protocol, evaluate};
 use ktied::models::{MlpSpec, Network, NetworkConfig, Norm, PosteriorSpec, ResNet18Spec};
 use ktied::nn::{Estimator, Pass, Weights};
@@ -104,7 +107,9 @@ fn metrics_and_their_standard_errors_are_those_of_numpy_and_scikit_learn() {
                 let tolerance = match (metric.as_str(), field) {
                     // Two bootstraps, of 200 and of 20,000 replicates; a standard deviation of R normals is known to
                     // 1/√(2(R − 1)) of itself. Four of those.
-                    ("ece", "sem_examples") => 4.0 * e * (1.0 / 398.0 + 1.0 / 39_998.0f64).sqrt(),
+                    ("ece" | "adaptive_ece" | "aurc", "sem_examples") => {
+                        4.0 * e * (1.0 / 398.0 + 1.0 / 39_998.0f64).sqrt()
+                    }
                     // Rounding of sums in double precision, in another order.
                     _ => 1e-11,
                 };
@@ -125,13 +130,14 @@ fn json_has_the_metrics_of_the_likelihood_and_nothing_else() {
         names.sort();
         names
     };
-    let (classes, numbers) = ("neg_elbo nll accuracy brier brier_usual ece", "neg_elbo nll rmse");
-    let rest = "kl kl_per_example samples examples";
+    let classes = "accuracy brier brier_usual ece adaptive_ece entropy expected_entropy mutual_information aurc";
+    let numbers = "rmse coverage_50 coverage_90 coverage_95 sharpness";
+    let rest = "neg_elbo nll nll_of_draws kl kl_per_example samples members examples";
     assert_eq!(sorted(&names(CASES[0]).join(" ")), sorted(&format!("{classes} {rest}")));
     assert_eq!(sorted(&names(CASES[4]).join(" ")), sorted(&format!("{numbers} {rest}")));
     let evaluation = CASES[0].evaluate(64);
     assert_eq!((evaluation.kl, evaluation.kl_per_example), (KL, KL / 1000.0));
-    assert_eq!((evaluation.samples, evaluation.examples), (20, 300));
+    assert_eq!((evaluation.samples, evaluation.members, evaluation.examples), (20, 1, 300));
     for case in [CASES[0], CASES[4]] {
         let evaluation = case.evaluate(64);
         let json = serde_json::to_value(evaluation).unwrap();
@@ -147,6 +153,51 @@ fn any_division_into_batches_gives_the_same_bits() {
             assert_eq!(case.evaluate(batch), whole, "{}, batches of {batch}", case.kind);
         }
     }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let on = |threads, case: Case| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| case.evaluate(100))
+    };
+    for case in [CASES[1], CASES[5]] {
+        let one = on(1, case);
+        for threads in [2, 4] {
+            assert_eq!(on(threads, case), one, "{}, {threads} threads", case.kind);
+        }
+    }
+}
+
+#[test]
+fn metrics_in_the_units_of_the_data_are_those_of_data_that_were_not_standardised() {
+    let device = Device::flex();
+    let judge = |scale: f64| {
+        let likelihood = Likelihood::new(LikelihoodKind::Gaussian, 1, 0.5 * scale, &device).unwrap();
+        let mut evaluator = Evaluator::new(&likelihood, &Protocol { samples: 3, ..Protocol::new(10) }).unwrap();
+        let tensor = |rows: [[f32; 1]; 3]| Tensor::<2>::from_floats(rows, &device) * scale;
+        let observed = Observed::Values(tensor([[0.5], [-1.0], [0.25]]));
+        evaluator.add(&observed, |draw| Ok(tensor([[0.1 * draw as f32], [-0.5], [0.3]]))).unwrap();
+        evaluator.finish(5.0).unwrap()
+    };
+    let expected = judge(8.0);
+    let found = judge(1.0).in_units(&Units { loc: vec![3.0], scale: vec![8.0] });
+    let pairs = [found, expected].map(|evaluation| {
+        let Evaluation { neg_elbo, nll, nll_of_draws, .. } = evaluation;
+        let rest = [evaluation.rmse, evaluation.sharpness, evaluation.coverage_90].map(Option::unwrap);
+        [[neg_elbo, nll, nll_of_draws], rest].concat()
+    });
+    for (found, expected) in pairs[0].iter().zip(&pairs[1]) {
+        // ln s is stored in single precision.
+        let close = |a: Option<f64>, b: Option<f64>| (a.unwrap() - b.unwrap()).abs() < 1e-5;
+        assert!(close(Some(found.value), Some(expected.value)), "{found:?} {expected:?}");
+        assert!(close(found.sem_examples, expected.sem_examples), "{found:?} {expected:?}");
+        assert!(close(found.sem_draws, expected.sem_draws), "{found:?} {expected:?}");
+    }
+    let unequal = judge(1.0).in_units(&Units { loc: vec![0.0; 2], scale: vec![2.0, 4.0] });
+    assert_eq!((unequal.rmse, unequal.sharpness), (None, None));
+    assert!((unequal.nll.value - judge(1.0).nll.value - 8f64.ln()).abs() < 1e-12);
+    assert_eq!(judge(1.0).in_units(&Units::default()), judge(1.0));
 }
 
 #[test]

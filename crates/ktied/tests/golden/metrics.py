@@ -1,13 +1,14 @@
-"""Golden values of the metrics, by numpy and scikit-learn: python metrics.py > metrics.json
+"""Golden values of the metrics, by numpy, scipy and scikit-learn: python metrics.py > metrics.json
 
 Outputs and labels are those of a formula that ../core/evaluation.rs has too. Everything is computed from stored draws by
-definition: no streaming, no shared sums. Needs numpy and scikit-learn 1.7 or newer.
+definition: no streaming, no shared sums. Needs numpy, scipy and scikit-learn 1.7 or newer.
 """
 
 import json
 import math
 
 import numpy as np
+from scipy.stats import entropy, norm
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, root_mean_squared_error
 
 EXAMPLES = 300
@@ -74,6 +75,23 @@ def ece(p, labels):
     return float(sum(abs(correct[i].mean() - confidence[i].mean()) * i.mean() for i in inside))
 
 
+def adaptive_ece(p, labels):
+    """15 bins of equal mass: bin b has the examples from floor(b n / 15) on, in the order of confidence."""
+    confidence, correct = p.max(1), p.argmax(1) == labels
+    order, count = np.argsort(confidence)[::-1], len(labels)
+    bins = [order[b * count // 15 : (b + 1) * count // 15] for b in range(15)]
+    return float(sum(abs(correct[i].sum() - confidence[i].sum()) for i in bins) / count)
+
+
+def aurc(p, labels):
+    """Mean over i of the share of wrong among the i most confident; ties share what is wrong among them."""
+    confidence, wrong = p.max(1), (p.argmax(1) != labels).astype(float)
+    _, tie, count = np.unique(confidence, return_inverse=True, return_counts=True)
+    wrong = (np.bincount(tie, wrong) / count)[tie]
+    risk = np.cumsum(wrong[np.argsort(-confidence)]) / np.arange(1, len(labels) + 1)
+    return float(risk.mean())
+
+
 def bootstrap(metric, count, replicates=20_000):
     rng = np.random.default_rng(1)
     return float(np.std([metric(rng.integers(count, size=count)) for _ in range(replicates)], ddof=1))
@@ -105,9 +123,15 @@ def classes(probabilities, labels):
 
     nll_of_draws = lambda draws: float(np.mean([log_loss(labels, p, labels=every) for p in draws]))
     brier_sem = sem(np.sum(p**2, -1) - 2 * p[rows, labels])
+    total = lambda draws: entropy(draws.mean(0), axis=-1)
+    aleatoric = lambda draws: entropy(draws, axis=-1).mean(0)
+    epistemic = lambda draws: total(draws) - aleatoric(draws)
+    uncertainties = {"entropy": total, "expected_entropy": aleatoric, "mutual_information": epistemic}
+    of_ranks = {"ece": ece, "adaptive_ece": adaptive_ece, "aurc": aurc}
     return estimates(
         probabilities,
         {
+            "nll_of_draws": (nll_of_draws, sem(-np.log(probabilities[:, rows, labels]).mean(0))),
             "neg_elbo": (
                 lambda draws: nll_of_draws(draws) + KL / NUM_TRAIN,
                 sem(-np.log(probabilities[:, rows, labels]).mean(0)),
@@ -116,11 +140,12 @@ def classes(probabilities, labels):
             "accuracy": (lambda draws: accuracy_score(labels, draws.mean(0).argmax(1)), sem(p.argmax(1) == labels)),
             "brier": (tfp, brier_sem),
             "brier_usual": (usual, brier_sem),
-            "ece": (
-                lambda draws: ece(draws.mean(0), labels),
-                bootstrap(lambda chosen: ece(p[chosen], labels[chosen]), len(labels)),
-            ),
-        },
+        }
+        | {
+            name: (lambda draws, f=f: f(draws.mean(0), labels), bootstrap(lambda i, f=f: f(p[i], labels[i]), len(labels)))
+            for name, f in of_ranks.items()
+        }
+        | {name: (lambda draws, f=f: float(f(draws).mean()), sem(f(probabilities))) for name, f in uncertainties.items()},
     )
 
 
@@ -150,6 +175,9 @@ def gaussian_case(samples, outputs):
         return -np.log(np.mean(np.exp(log_density(draws)), 0))
 
     squares = np.mean((y - means.mean(0)) ** 2, -1)
+    noise = math.exp(NOISE)
+    covered = lambda draws, level: np.mean(abs(norm.cdf(y, draws, noise).mean(0) - 0.5) <= level / 2, -1)
+    spread = lambda draws: np.mean(np.sqrt(noise**2 + draws.var(0)), -1)
     rmse = lambda draws: float(np.sqrt(np.mean((y - draws.mean(0)) ** 2)))
     if outputs == 1:
         assert math.isclose(rmse(means), root_mean_squared_error(y, means.mean(0)))
@@ -159,16 +187,26 @@ def gaussian_case(samples, outputs):
             "neg_elbo": (lambda d: float(-log_density(d).mean()) + KL / NUM_TRAIN, sem(-log_density(means).mean(0))),
             "nll": (lambda draws: float(nll(draws).mean()), sem(nll(means))),
             "rmse": (rmse, sem(squares) / (2 * math.sqrt(squares.mean()))),
+            "nll_of_draws": (lambda draws: float(-log_density(draws).mean()), sem(-log_density(means).mean(0))),
+            "sharpness": (lambda draws: float(spread(draws).mean()), sem(spread(means))),
+        }
+        | {
+            f"coverage_{percent}": (
+                lambda draws, level=percent / 100: float(covered(draws, level).mean()),
+                sem(covered(means, percent / 100)),
+            )
+            for percent in (50, 90, 95)
         },
     )
 
 
-cases = {
-    "softmax, 20 draws, 5 outputs": softmax_case(20, 5),
-    "softmax, 23 draws, 5 outputs": softmax_case(23, 5),
-    "softmax, 4 draws, 3 outputs": softmax_case(4, 3),
-    "bernoulli, 20 draws, 1 outputs": bernoulli_case(20),
-    "gaussian, 20 draws, 1 outputs": gaussian_case(20, 1),
-    "gaussian, 23 draws, 2 outputs": gaussian_case(23, 2),
-}
-print(json.dumps(cases, indent=1))
+if __name__ == "__main__":
+    cases = {
+        "softmax, 20 draws, 5 outputs": softmax_case(20, 5),
+        "softmax, 23 draws, 5 outputs": softmax_case(23, 5),
+        "softmax, 4 draws, 3 outputs": softmax_case(4, 3),
+        "bernoulli, 20 draws, 1 outputs": bernoulli_case(20),
+        "gaussian, 20 draws, 1 outputs": gaussian_case(20, 1),
+        "gaussian, 23 draws, 2 outputs": gaussian_case(23, 2),
+    }
+    print(json.dumps(cases, indent=1))

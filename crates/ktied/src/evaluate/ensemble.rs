@@ -1,0 +1,224 @@
+//! Several networks of one task, judged as the one mixture that they make.
+
+use burn::tensor::Tensor;
+use ktied_kernels::Purpose;
+
+use super::classes::Opinion;
+use super::evaluator::{Evaluator, Protocol, plan, same_task};
+use super::groups::{Group, average, groups};
+use super::ood::Uncertainties;
+use super::predictive::{Predictive, Truth};
+use super::whole::Judgement;
+use crate::error::{Error, Result};
+use crate::models::Network;
+use crate::nn::{Pass, Weights};
+use crate::objective::{Likelihood, Observed};
+use crate::posterior::Family;
+
+/// One network or several, whose predictions are averaged over members and their draws.
+///
+/// Every member weighs the same. Member m draws its weights from a branch of the seed's noise of its own, so members are
+/// independent of each other; the first draws as it would alone. Of several members, one whose weights are all points is
+/// run once a batch, since all its draws are the same; if all are, each has one draw.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use ktied::evaluate::{Ensemble, Protocol};
+/// use ktied::models::{MlpSpec, NetworkConfig, PosteriorSpec};
+/// use ktied::objective::{Likelihood, LikelihoodKind, Observed};
+///
+/// let device = Device::flex();
+/// let mlp = |seed| {
+///     let config = NetworkConfig { seed, ..NetworkConfig::new(PosteriorSpec::new("k-tied:2".parse()?)) };
+///     MlpSpec { sizes: vec![8, 16, 3] }.init(&config, &device)
+/// };
+/// let (networks, likelihood) = ([mlp(1)?, mlp(2)?], Likelihood::new(LikelihoodKind::Softmax, 3, 1.0, &device)?);
+/// let ensemble = Ensemble::new(networks.iter().map(|network| (network, &likelihood)))?;
+///
+/// let batch = (Tensor::ones([5, 8], &device), Observed::Classes(vec![0, 1, 2, 1, 1]));
+/// let known = ensemble.judge([Ok(batch)], &Protocol::new(1000), |_| ())?;
+/// assert_eq!((known.evaluation.members, known.evaluation.samples), (2, 100));
+///
+/// // Examples of another kind, without labels: are their uncertainties larger?
+/// let strange = ensemble.uncertainties([Ok(Tensor::ones([4, 8], &device) * 9.0)], &Protocol::new(1000), |_| ())?;
+/// let found = known.uncertainties.and_then(|known| known.detect(&strange)).unwrap();
+/// assert_eq!((found.inside, found.outside), (5, 4));
+/// # Ok::<(), ktied::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Ensemble<N> {
+    networks: Vec<N>,
+    members: Vec<Predictive>,
+    /// Whether all draws of a member are the same.
+    points: Vec<bool>,
+}
+
+impl<N: Network> Ensemble<N>
+where
+    N::Input: Clone,
+{
+    /// Networks with their likelihoods.
+    ///
+    /// # Errors
+    /// If there is none, some are for classes and some for numbers, or the noise of a likelihood is not finite.
+    pub fn new<'a>(members: impl IntoIterator<Item = (&'a N, &'a Likelihood)>) -> Result<Self>
+    where
+        N: 'a,
+    {
+        let (mut networks, mut predictives) = (vec![], vec![]);
+        for (network, likelihood) in members {
+            networks.push(network.valid());
+            predictives.push(Predictive::new(likelihood)?);
+        }
+        plan(&predictives, 1)?;
+        same_task(&predictives)?;
+        let points = networks.iter().map(|network| networks.len() > 1 && is_point(network)).collect();
+        Ok(Self { networks, members: predictives, points })
+    }
+
+    /// Judges the mixture on batches of inputs and what was observed of them, without building graphs for gradients.
+    ///
+    /// `on_progress` gets the number of predictions made so far, of members × samples × examples in all.
+    ///
+    /// # Errors
+    /// What a batch or a network says, and as [`Evaluator`].
+    pub fn judge(
+        &self,
+        batches: impl IntoIterator<Item = Result<(N::Input, Observed)>>,
+        protocol: &Protocol,
+        on_progress: impl FnMut(u64),
+    ) -> Result<Judgement> {
+        let protocol = Protocol { samples: self.samples(protocol.samples), ..*protocol };
+        let mut evaluator = Evaluator::of_predictives(self.members.clone(), &protocol)?;
+        let mut progress = Progress::new(on_progress);
+        for batch in batches {
+            let (x, observed) = batch?;
+            let mut outputs = self.outputs(x, protocol.seed);
+            evaluator.add_members(&observed, |member, draw| progress.note(outputs(member, draw)?))?;
+        }
+        evaluator.judge(self.kl()?)
+    }
+
+    /// How uncertain the mixture is about examples whose labels nobody knows, under the draws of
+    /// [`judge`](Self::judge).
+    ///
+    /// # Errors
+    /// What a batch or a network says, or if the networks are not for classes.
+    pub fn uncertainties(
+        &self,
+        inputs: impl IntoIterator<Item = Result<N::Input>>,
+        protocol: &Protocol,
+        on_progress: impl FnMut(u64),
+    ) -> Result<Uncertainties> {
+        if let Some(member @ Predictive::Gaussian(..)) = self.members.first() {
+            return Err(Error::WrongTargets { likelihood: member.kind().name(), found: "classes" });
+        }
+        let (mut found, mut first) = (Uncertainties::default(), 0);
+        let mut progress = Progress::new(on_progress);
+        for x in inputs {
+            let mut outputs = self.outputs(x?, protocol.seed);
+            let (rows, groups) =
+                self.sums(first, protocol.samples, |member, draw| progress.note(outputs(member, draw)?))?;
+            for row in 0..rows {
+                let average = average(&groups, row, None);
+                let opinion = Opinion::new(&average.prediction, average.entropy);
+                found.add(opinion.entropy, opinion.mutual_information);
+            }
+            first += rows as u64;
+        }
+        Ok(found)
+    }
+
+    /// Number of members.
+    pub fn num_members(&self) -> usize {
+        self.networks.len()
+    }
+
+    /// The members' mean KL(q‖p).
+    pub(super) fn kl(&self) -> Result<f64> {
+        let mut sum = 0.0;
+        for network in &self.networks {
+            sum += network.kl()?.into_data().iter::<f64>().sum::<f64>();
+        }
+        Ok(sum / self.networks.len() as f64)
+    }
+
+    /// One draw is enough of several points; a single network is judged as it was asked.
+    pub(super) fn samples(&self, samples: u64) -> u64 {
+        if self.points.iter().all(|point| *point) { samples.min(1) } else { samples }
+    }
+
+    pub(super) fn predictives(&self) -> &[Predictive] {
+        &self.members
+    }
+
+    /// Rows of a batch of which nothing was observed, and the sums of all draws for each.
+    pub(super) fn sums(
+        &self,
+        first: u64,
+        samples: u64,
+        mut output: impl FnMut(usize, u64) -> Result<Tensor<2>>,
+    ) -> Result<(usize, Vec<Group>)> {
+        let plan = plan(&self.members, self.samples(samples))?;
+        // How many examples a batch of inputs has is what the first output says.
+        let mut first_output = Some(output(0, 0)?);
+        let rows = first_output.as_ref().map_or(0, |output| output.dims()[0]);
+        let truth = Truth::nothing(first, rows);
+        let sums = groups(&self.members, &truth, &plan, |member, draw| match first_output.take() {
+            Some(output) => Ok(output),
+            None => output(member, draw),
+        });
+        Ok((rows, sums?))
+    }
+
+    /// The output of a member under a draw, for one batch.
+    pub(super) fn outputs(&self, x: N::Input, seed: u64) -> impl FnMut(usize, u64) -> Result<Tensor<2>> {
+        let mut of_points = vec![None; self.networks.len()];
+        move |member, draw| {
+            if let Some(output) = &of_points[member] {
+                return Ok(Tensor::clone(output));
+            }
+            let output = self.networks[member].forward(x.clone(), &pass(seed, member, draw))?;
+            of_points[member] = self.points[member].then(|| output.clone());
+            Ok(output)
+        }
+    }
+}
+
+/// Counts predictions and tells.
+pub(super) struct Progress<F> {
+    predictions: u64,
+    on_progress: F,
+}
+
+impl<F: FnMut(u64)> Progress<F> {
+    pub fn new(on_progress: F) -> Self {
+        Self { predictions: 0, on_progress }
+    }
+
+    pub fn note(&mut self, output: Tensor<2>) -> Result<Tensor<2>> {
+        self.predictions += output.dims()[0] as u64;
+        (self.on_progress)(self.predictions);
+        Ok(output)
+    }
+}
+
+/// A draw of one member's weights. The first member's noise is that of a network alone.
+fn pass(seed: u64, member: usize, draw: u64) -> Pass {
+    match Pass::prediction(seed, draw) {
+        Pass::Sampled { estimator, root, step, statistics } if member > 0 => {
+            let root = root.child(Purpose::Draws).fold(member as u64);
+            Pass::Sampled { estimator, root, step, statistics }
+        }
+        pass => pass,
+    }
+}
+
+/// Whether a network has weights, and all of them are points.
+fn is_point<N: Network>(network: &N) -> bool {
+    let is_point = |weights: &&Weights| {
+        matches!(weights.kernel, Family::Point(_)) && matches!(weights.bias, None | Some(Family::Point(_)))
+    };
+    let weights = network.weights();
+    !weights.is_empty() && weights.iter().all(is_point)
+}
