@@ -6,7 +6,8 @@
 //!
 //! A layer is made of [posteriors](posterior) and their [priors](prior), a network of [layers](nn); a forward pass says
 //! how weights are drawn ([`nn::Pass`]), the [objective] what to minimise, an optimiser of [`train`] does it, and
-//! [`evaluate`](mod@evaluate) judges the result:
+//! [`evaluate`](mod@evaluate) judges the result, alone, in an [ensemble](evaluate::Ensemble) or against another, and
+//! predicts with it:
 //!
 //! ```
 //! use burn::optim::GradientsParams;

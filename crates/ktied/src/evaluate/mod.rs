@@ -1,8 +1,8 @@
 //! Judging a posterior on examples: metrics of the average prediction of many draws, each with its standard errors.
 //!
 //! [`evaluate`] takes a network and batches of examples; an [`Ensemble`] takes one network or several and gives their
-//! diagrams and uncertainties too; an [`Evaluator`] takes outputs, wherever they come from. The metrics are those of
-//! [`Evaluation`], and their standard errors those of [`Estimate`].
+//! diagrams and uncertainties too, predicts, and is [compared](compare) with another; an [`Evaluator`] takes outputs, wherever
+//! they come from. The metrics are those of [`Evaluation`], and their standard errors those of [`Estimate`].
 //!
 //! **Memory** is that of one batch, whatever the number of draws and of examples: for every example of a batch ten sums of
 //! predictions, one for each group of draws, and then a fixed number of sums over examples. Metrics that depend on the
@@ -17,15 +17,18 @@
 mod average;
 mod calibration;
 mod classes;
+mod compare;
 mod ensemble;
 mod estimate;
 mod evaluator;
 mod groups;
 mod jackknife;
+mod mixture;
 mod moments;
 mod normal;
 mod ood;
 mod plan;
+mod predict;
 mod predictive;
 mod ranks;
 mod selective;
@@ -33,10 +36,12 @@ mod tally;
 mod whole;
 
 pub use calibration::ReliabilityBin;
+pub use compare::{Comparison, Difference, compare};
 pub use ensemble::Ensemble;
 pub use estimate::{Estimate, Evaluation};
 pub use evaluator::{Evaluator, Protocol};
 pub use ood::{Detection, OutOfDistribution, Uncertainties};
+pub use predict::{ClassPrediction, Predictions, ValuePrediction};
 pub use ranks::Ranked;
 pub use selective::RiskPoint;
 pub use whole::{Curves, Judgement};

@@ -1,6 +1,7 @@
 //! Metrics and their standard errors, held against golden values of numpy and scikit-learn and against each other.
 
 mod detection;
+mod ensembles;
 
 use burn::module::{Module, ModuleDisplay, Param};
 use burn::tensor::{Device, Tensor, TensorData};
