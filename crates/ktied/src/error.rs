@@ -241,6 +241,14 @@ pub enum Error {
         /// How many there are.
         classes: usize,
     },
+    /// Probabilities of classes that are none.
+    #[error("the probabilities of example {example} must sum to 1, got {found}")]
+    NotADistribution {
+        /// Number of the example, the first being 0.
+        example: u64,
+        /// Their sum.
+        found: f64,
+    },
     /// Nothing to judge a network on.
     #[error("there is no example to evaluate on")]
     NoExamples,

@@ -2,7 +2,8 @@
 //!
 //! [`evaluate`] takes a network and batches of examples; an [`Ensemble`] takes one network or several and gives their
 //! diagrams and uncertainties too, predicts, and is [compared](compare) with another; an [`Evaluator`] takes outputs, wherever
-//! they come from. The metrics are those of [`Evaluation`], and their standard errors those of [`Estimate`].
+//! they come from, and [`Metrics`] probabilities. The metrics are those of [`Evaluation`], and their standard errors those of
+//! [`Estimate`].
 //!
 //! **Memory** is that of one batch, whatever the number of draws and of examples: for every example of a batch ten sums of
 //! predictions, one for each group of draws, and then a fixed number of sums over examples. Metrics that depend on the
@@ -30,6 +31,7 @@ mod ood;
 mod plan;
 mod predict;
 mod predictive;
+mod probabilities;
 mod ranks;
 mod selective;
 mod tally;
@@ -42,6 +44,7 @@ pub use estimate::{Estimate, Evaluation};
 pub use evaluator::{Evaluator, Protocol};
 pub use ood::{Detection, OutOfDistribution, Uncertainties};
 pub use predict::{ClassPrediction, Predictions, ValuePrediction};
+pub use probabilities::{Classification, Metrics};
 pub use ranks::Ranked;
 pub use selective::RiskPoint;
 pub use whole::{Curves, Judgement};

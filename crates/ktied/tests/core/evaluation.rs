@@ -2,6 +2,7 @@
 
 mod detection;
 mod ensembles;
+mod probabilities;
 
 use burn::module::{Module, ModuleDisplay, Param};
 use burn::tensor::{Device, Tensor, TensorData};
