@@ -16,6 +16,8 @@
 //! code than many.
 
 mod average;
+#[cfg(feature = "train")]
+pub mod burn_metrics;
 mod calibration;
 mod classes;
 mod compare;

@@ -1,5 +1,6 @@
 //! Metrics and their standard errors, held against golden values of numpy and scikit-learn and against each other.
 
+mod burn_metrics;
 mod detection;
 mod ensembles;
 mod probabilities;
