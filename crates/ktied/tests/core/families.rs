@@ -115,7 +115,7 @@ fn clipping_brings_scales_under_the_cap_and_leaves_gradients_on() {
                 Family::MeanField(f) => f.raw_scale.val().grad(&grads).is_some(),
                 Family::KTied(f) => f.log_u.val().grad(&grads).is_some() && f.log_v.val().grad(&grads).is_some(),
                 Family::MatrixNormal(f) => f.log_row_variance.val().grad(&grads).is_some(),
-                Family::Point(_) => false,
+                Family::Point(_) | Family::LowRank(_) => false,
             };
             assert!(tracked, "{kind}");
         }
