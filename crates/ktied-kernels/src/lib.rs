@@ -2,7 +2,7 @@
 //!
 //! What variational inference needs is in [`noise`] (counter-based, so that no draw is ever stored), [`sample`],
 //! [`kl`], [`local`], [`signs`] and [`adam`]; what networks need is in [`dense`], [`conv`], [`pool`], [`batch_norm`], [`embedding`],
-//! [`lstm`] and [`softmax`]. Every kernel checks its operands first and then runs on the rayon pool it is called in.
+//! [`lstm`], [`dropout`] and [`softmax`]. Every kernel checks its operands first and then runs on the rayon pool it is called in.
 //!
 //! **Same key, same bits**: work is cut in fixed pieces and added in a fixed order, so the number of threads changes
 //! nothing, and no kernel but the matrix products depends on the instruction set ([`simd`]).
@@ -31,6 +31,7 @@ pub mod adam;
 pub mod batch_norm;
 pub mod conv;
 pub mod dense;
+pub mod dropout;
 pub mod embedding;
 pub mod error;
 pub mod gemm;

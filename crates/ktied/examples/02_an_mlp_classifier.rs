@@ -24,7 +24,7 @@ fn tensors(examples: &Examples) -> (Tensor<2>, Vec<u32>) {
 
 fn fit(x: &Tensor<2>, labels: &[u32]) -> Outcome<Mlp> {
     let config = NetworkConfig::new(PosteriorSpec::new("k-tied:2".parse()?));
-    let mut mlp = MlpSpec { sizes: vec![64, 64, 64, 10] }.init(&config, &Device::flex().autodiff())?;
+    let mut mlp = MlpSpec::new([64, 64, 64, 10]).init(&config, &Device::flex().autodiff())?;
     let (elbo, mut adam) = (Elbo::new(labels.len())?, AdamConfig::new().init());
     for step in 0..400 {
         let logits = mlp.forward(x.clone(), &Pass::sampled(42, step, Estimator::Local))?;

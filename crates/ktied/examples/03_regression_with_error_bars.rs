@@ -33,7 +33,7 @@ fn data() -> (Vec<f32>, Vec<f32>) {
 fn fit(x: &Tensor<2>, y: &Tensor<2>, num_train: usize) -> Result<Mlp, Error> {
     let prior = PriorRule::Normal { scale: 1.0 };
     let config = NetworkConfig { prior, ..NetworkConfig::new(PosteriorSpec::new("mean-field".parse()?)) };
-    let mut mlp = MlpSpec { sizes: vec![1, 50, 1] }.init(&config, &Device::flex().autodiff())?;
+    let mut mlp = MlpSpec::new([1, 50, 1]).init(&config, &Device::flex().autodiff())?;
     let (elbo, mut adam) = (Elbo::new(num_train)?, AdamConfig::new().init());
     let likelihood = Gaussian::fixed(1, NOISE, &Device::flex())?;
     for step in 0..5000 {

@@ -120,6 +120,12 @@ pub enum Error {
         /// The number.
         found: f64,
     },
+    /// A dropout that would leave nothing, or that is no probability.
+    #[error("a dropout (model.dropout) must be at least 0 and below 1, got {found}")]
+    NotADropout {
+        /// The number.
+        found: f64,
+    },
     /// A word that an embedding does not have.
     #[error("the embedding has words 0 to {}, got {found}", words.saturating_sub(1))]
     UnknownWord {

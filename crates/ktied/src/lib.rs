@@ -26,7 +26,7 @@
 //!
 //! // A 64-32-10 network: 2-tied kernels, mean-field biases, prior N(0, 0.2²).
 //! let config = NetworkConfig::new(PosteriorSpec::new("k-tied:2".parse()?));
-//! let mut mlp = MlpSpec { sizes: vec![64, 32, 10] }.init(&config, &Device::flex().autodiff())?;
+//! let mut mlp = MlpSpec::new([64, 32, 10]).init(&config, &Device::flex().autodiff())?;
 //!
 //! // −ELBO per example: the likelihood under one draw, plus KL(q‖p)/N. The noise of step s is a function of (42, s).
 //! let likelihood = Likelihood::new(LikelihoodKind::Softmax, 10, 1.0, &Device::flex())?;
@@ -70,6 +70,7 @@ pub mod train;
 pub use error::{Error, Result};
 pub use ktied_kernels::activation::Activation;
 pub use ktied_kernels::adam::AdamStep;
+pub use ktied_kernels::dropout::DropoutRate;
 pub use ktied_kernels::{NoiseKey, Purpose, ScaleForm, ShapeError, noise};
 
 /// The snippet of this crate's README, compiled.

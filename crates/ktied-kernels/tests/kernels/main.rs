@@ -4,6 +4,7 @@ mod adam;
 mod batch_norm;
 mod conv;
 mod dense;
+mod dropout;
 mod embedding;
 mod gemm;
 mod kl;

@@ -22,14 +22,14 @@
 //! # let folder = std::env::temp_dir().join(format!("ktied-doc-checkpoint-{}", std::process::id()));
 //! let (device, mut adam) = (Device::flex().autodiff(), AdamConfig::new().init());
 //! let config = NetworkConfig::new(PosteriorSpec::new("k-tied:2".parse()?));
-//! let mlp = MlpSpec { sizes: vec![64, 32, 10] }.init(&config, &device)?;
+//! let mlp = MlpSpec::new([64, 32, 10]).init(&config, &device)?;
 //!
 //! let store = Store::open(folder.join("checkpoints"))?;
 //! let header = Header::new(100, 42);
 //! store.save(&Checkpoint::new(header, module_tensors(&mlp)?, adam.to_tensors(&mlp)?)?)?;
 //!
 //! // Another process: a network of other first values, and the run goes on.
-//! let mlp = MlpSpec { sizes: vec![64, 32, 10] }.init(&NetworkConfig { seed: 7, ..config }, &device)?;
+//! let mlp = MlpSpec::new([64, 32, 10]).init(&NetworkConfig { seed: 7, ..config }, &device)?;
 //! let (newest, skipped) = store.newest_good()?;
 //! let newest = newest.expect("one was saved");
 //! let mlp = load_module(mlp, newest.weights())?;

@@ -48,6 +48,11 @@ pub const KEYS: &[Key] = &[
     key("model.hidden", "lstm: length of the state"),
     key("model.widths", "resnet18: outputs of the four blocks"),
     key("model.norm", "resnet18: batch (statistics of the batch, running averages to evaluate) or frozen (0 and 1)"),
+    key(
+        "model.dropout",
+        "share of the inputs of dense layers, never the network's own, that every draw leaves out; with a point \
+         posterior and several draws, MC dropout",
+    ),
     key("posterior.kind", "point, mean-field, k-tied:K, matrix-normal, or low-rank:K, which compression makes"),
     key("posterior.conv", "posterior of the convolution kernels; none: the model's choice"),
     key("posterior.scale", "how mean-field standard deviations are stored: log or softplus"),

@@ -115,7 +115,7 @@ fn resnet18() -> Config {
 
 /// 15,000 steps: only that long do the scales converge on so small a set.
 fn digits() -> Config {
-    let config = paper("digits", ModelSpec::Mlp(MlpSpec { sizes: vec![64, 64, 64, 10] }), 256);
+    let config = paper("digits", ModelSpec::Mlp(MlpSpec::new([64, 64, 64, 10])), 256);
     Config {
         prior: PriorSpec { scale: 0.3, ..config.prior },
         estimator: EstimatorSpec { kind: Estimator::Local, draws: 1 },

@@ -21,7 +21,7 @@ const MIN_ROWS: usize = 8;
 /// How a network is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocol {
-    /// S, the draws to average over. For a point one is enough: all are the same.
+    /// S, the draws to average over. For a point without dropout one is enough: all are the same.
     pub samples: u64,
     /// Seed of the draws and of the bootstraps.
     pub seed: u64,

@@ -71,7 +71,7 @@ use crate::objective::{Likelihood, Observed};
 ///
 /// let device = Device::flex();
 /// let config = NetworkConfig::new(PosteriorSpec::new("k-tied:2".parse()?));
-/// let mlp = MlpSpec { sizes: vec![8, 16, 3] }.init(&config, &device)?;
+/// let mlp = MlpSpec::new([8, 16, 3]).init(&config, &device)?;
 /// let likelihood = Likelihood::new(LikelihoodKind::Softmax, 3, 1.0, &device)?;
 /// let batch = (Tensor::ones([5, 8], &device), Observed::Classes(vec![0, 1, 2, 1, 1]));
 /// let evaluation = evaluate(&mlp, &likelihood, [Ok(batch)], &Protocol::new(1000), |_| ())?;

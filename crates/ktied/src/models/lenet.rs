@@ -9,7 +9,7 @@ use super::layer::{LayerSpec, Layers, at_least, product};
 use super::network::{Network, NetworkConfig};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
-use crate::nn::{Conv2d, Conv2dConfig, Linear, LinearConfig, Pass, Weights};
+use crate::nn::{Conv2d, Conv2dConfig, Dropout, DropoutConfig, Linear, LinearConfig, Pass, Weights, dropout_rate};
 use crate::ops::{self, Border, ConvWindow};
 use crate::posterior::PosteriorKind;
 
@@ -19,7 +19,7 @@ const POOLING: usize = 4;
 /// LeNet for square images; by default the one that the paper's table counts, on CIFAR-100.
 ///
 /// The paper's text says 3×3 kernels, but its parameter counts are those of 5×5 ones: hence 5, and 3 is yours to set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LeNetSpec {
     /// Height and width of an image.
@@ -34,11 +34,13 @@ pub struct LeNetSpec {
     pub dense: usize,
     /// Outputs of the second.
     pub classes: usize,
+    /// Share of the inputs of both dense layers that a draw leaves out.
+    pub dropout: f64,
 }
 
 impl Default for LeNetSpec {
     fn default() -> Self {
-        Self { side: 32, channels: 3, kernel: 5, filters: [32, 64], dense: 512, classes: 100 }
+        Self { side: 32, channels: 3, kernel: 5, filters: [32, 64], dense: 512, classes: 100, dropout: 0.0 }
     }
 }
 
@@ -47,7 +49,7 @@ impl LeNetSpec {
     /// says otherwise.
     pub(super) fn layers(&self, posterior: &PosteriorSpec) -> Result<Vec<LayerSpec>> {
         self.check()?;
-        let Self { side, channels, kernel, filters: [first, second], dense, classes } = *self;
+        let Self { side, channels, kernel, filters: [first, second], dense, classes, .. } = *self;
         let kind = posterior.kind;
         let conv = Self::conv_kind(posterior);
         let pooled = side / POOLING;
@@ -71,7 +73,7 @@ impl LeNetSpec {
     /// As [`ModelSpec::layers`](super::ModelSpec::layers), or if a scale is not a positive number.
     pub fn init(&self, config: &NetworkConfig, device: &Device) -> Result<LeNet> {
         self.layers(&config.posterior)?;
-        let Self { side, channels, kernel, filters: [first, second], dense, classes } = *self;
+        let Self { side, channels, kernel, filters: [first, second], dense, classes, .. } = *self;
         let conv = |id: u64, channels, outputs| {
             let layer = config.layer(format!("conv_{}", id + 1), id, Self::conv_kind(&config.posterior));
             let window = ConvWindow { kernel: [kernel; 2], stride: [1, 1], border: Border::Same };
@@ -82,9 +84,11 @@ impl LeNetSpec {
             LinearConfig { inputs, outputs, activation, layer }.init(device)
         };
         let flat = (side / POOLING) * (side / POOLING) * second;
+        let dropout = |id| DropoutConfig { rate: self.dropout, id }.init();
         Ok(LeNet {
             convs: vec![conv(0, channels, first)?, conv(1, first, second)?],
             dense: vec![linear(2, flat, dense, Activation::Relu)?, linear(3, dense, classes, Activation::Identity)?],
+            dropouts: vec![dropout(2)?, dropout(3)?],
         })
     }
 
@@ -94,7 +98,8 @@ impl LeNetSpec {
         at_least(1, "model.kernel", self.kernel)?;
         self.filters.iter().try_for_each(|&size| at_least(1, "each of model.filters", size).map(drop))?;
         at_least(1, "model.dense", self.dense)?;
-        at_least(1, "model.classes", self.classes).map(drop)
+        at_least(1, "model.classes", self.classes)?;
+        dropout_rate(self.dropout).map(drop)
     }
 }
 
@@ -105,6 +110,8 @@ impl LeNetSpec {
 pub struct LeNet {
     convs: Vec<Conv2d>,
     dense: Vec<Linear>,
+    /// Those of the dense layers' inputs.
+    dropouts: Vec<Dropout>,
 }
 
 impl Network for LeNet {
@@ -119,7 +126,8 @@ impl Network for LeNet {
         })?;
         let [batch, height, width, channels] = x.dims();
         let x = x.reshape([batch, height * width * channels]);
-        self.dense.iter().try_fold(x, |x, layer| layer.forward(x, pass))
+        let mut dense = self.dropouts.iter().zip(&self.dense);
+        dense.try_fold(x, |x, (dropout, layer)| layer.forward(dropout.forward(x, pass)?, pass))
     }
 
     fn weights(&self) -> Vec<&Weights> {
@@ -130,7 +138,7 @@ impl Network for LeNet {
     fn map_weights<E>(self, mut map: impl FnMut(Weights) -> Result<Weights, E>) -> Result<Self, E> {
         let convs = self.convs.into_iter().map(|conv| conv.map_weights(&mut map)).collect::<Result<_, E>>()?;
         let dense = self.dense.into_iter().map(|layer| layer.map_weights(&mut map)).collect::<Result<_, E>>()?;
-        Ok(Self { convs, dense })
+        Ok(Self { convs, dense, ..self })
     }
 }
 

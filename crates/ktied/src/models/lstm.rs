@@ -9,14 +9,17 @@ use super::layer::{LayerSpec, Layers, Role, at_least, product};
 use super::network::{Network, NetworkConfig};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
-use crate::nn::{Embedding, EmbeddingConfig, LayerConfig, Linear, LinearConfig, Lstm, LstmConfig, Pass, Weights};
+use crate::nn::{
+    Dropout, DropoutConfig, Embedding, EmbeddingConfig, LayerConfig, Linear, LinearConfig, Lstm, LstmConfig, Pass,
+    Weights, dropout_rate,
+};
 use crate::posterior::PosteriorKind;
 
 /// Input, forget, cell and output.
 const GATES: usize = 4;
 
 /// An LSTM over words; by default the paper's, on IMDB.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LstmSpec {
     /// Number of words.
@@ -25,11 +28,13 @@ pub struct LstmSpec {
     pub embedding: usize,
     /// Length of the state.
     pub hidden: usize,
+    /// Share of the last state that a draw leaves out, before the head.
+    pub dropout: f64,
 }
 
 impl Default for LstmSpec {
     fn default() -> Self {
-        Self { vocabulary: 20_000, embedding: 128, hidden: 128 }
+        Self { vocabulary: 20_000, embedding: 128, hidden: 128, dropout: 0.0 }
     }
 }
 
@@ -41,6 +46,7 @@ impl LstmSpec {
         at_least(1, "model.vocabulary", self.vocabulary)?;
         at_least(1, "model.embedding", self.embedding)?;
         at_least(1, "model.hidden", self.hidden)?;
+        dropout_rate(self.dropout)?;
         let (point, kind) = (PosteriorKind::Point, posterior.kind);
         let gates = product("lstm.kernel", &[GATES, self.hidden])?;
 
@@ -72,7 +78,12 @@ impl LstmSpec {
         let lstm = LstmConfig { inputs: width, hidden: self.hidden, layer: layer("lstm", 1, kind) };
         let head = layer("head", 2, kind.of_vectors());
         let head = LinearConfig { inputs: self.hidden, outputs: 1, activation: Activation::Identity, layer: head };
-        Ok(LstmClassifier { embedding: embedding.init(device)?, lstm: lstm.init(device)?, head: head.init(device)? })
+        Ok(LstmClassifier {
+            embedding: embedding.init(device)?,
+            lstm: lstm.init(device)?,
+            dropout: DropoutConfig { rate: self.dropout, id: 2 }.init()?,
+            head: head.init(device)?,
+        })
     }
 }
 
@@ -84,6 +95,7 @@ impl LstmSpec {
 pub struct LstmClassifier {
     embedding: Embedding,
     lstm: Lstm,
+    dropout: Dropout,
     head: Linear,
 }
 
@@ -94,7 +106,8 @@ impl Network for LstmClassifier {
     fn forward(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<2>> {
         let shared = pass.where_weights_are_shared();
         let words = self.embedding.forward_time_first(ids, &shared)?;
-        self.head.forward(self.lstm.forward_last(words, &shared)?, pass)
+        let state = self.lstm.forward_last(words, &shared)?;
+        self.head.forward(self.dropout.forward(state, pass)?, pass)
     }
 
     fn weights(&self) -> Vec<&Weights> {
@@ -104,7 +117,7 @@ impl Network for LstmClassifier {
     fn map_weights<E>(self, mut map: impl FnMut(Weights) -> Result<Weights, E>) -> Result<Self, E> {
         let embedding = Embedding { weights: map(self.embedding.weights)? };
         let lstm = Lstm { kernel: map(self.lstm.kernel)?, recurrent: map(self.lstm.recurrent)? };
-        Ok(Self { embedding, lstm, head: self.head.map_weights(map)? })
+        Ok(Self { embedding, lstm, head: self.head.map_weights(map)?, ..self })
     }
 }
 

@@ -9,28 +9,36 @@ use super::layer::{LayerSpec, Layers, at_least};
 use super::network::{Network, NetworkConfig};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
-use crate::nn::{Linear, LinearConfig, Pass, Weights};
+use crate::nn::{Dropout, DropoutConfig, Linear, LinearConfig, Pass, Weights, dropout_rate};
 
 /// A multilayer perceptron, 784-400-400-10 by default.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct MlpSpec {
     /// Inputs, hidden units of each layer, outputs.
     pub sizes: Vec<usize>,
+    /// Share of the hidden units that a draw leaves out, each layer's after its rectifier.
+    pub dropout: f64,
 }
 
 impl Default for MlpSpec {
     fn default() -> Self {
-        Self { sizes: vec![784, 400, 400, 10] }
+        Self::new([784, 400, 400, 10])
     }
 }
 
 impl MlpSpec {
+    /// Inputs, hidden units of each layer and outputs, without dropout.
+    pub fn new(sizes: impl Into<Vec<usize>>) -> Self {
+        Self { sizes: sizes.into(), dropout: 0.0 }
+    }
+
     /// Kernels under the posterior, biases under its family for vectors.
     pub(super) fn layers(&self, posterior: &PosteriorSpec) -> Result<Vec<LayerSpec>> {
         posterior.refuse_conv("mlp")?;
         at_least(2, "the number of model.sizes", self.sizes.len())?;
         self.sizes.iter().try_for_each(|&size| at_least(1, "each of model.sizes", size).map(drop))?;
+        dropout_rate(self.dropout)?;
         let mut layers = Layers::default();
         for (number, size) in (1..).zip(self.sizes.windows(2)) {
             layers.affine(&format!("dense_{number}"), size, posterior.kind, posterior.kind.of_vectors())?;
@@ -50,7 +58,8 @@ impl MlpSpec {
             let layer = config.layer(format!("dense_{}", i + 1), i as u64, config.posterior.kind);
             LinearConfig { inputs: size[0], outputs: size[1], activation, layer }.init(device)
         });
-        Ok(Mlp { layers: layers.collect::<Result<_>>()? })
+        let dropouts = (1..self.sizes.len() as u64 - 1).map(|id| DropoutConfig { rate: self.dropout, id }.init());
+        Ok(Mlp { layers: layers.collect::<Result<_>>()?, dropouts: dropouts.collect::<Result<_>>()? })
     }
 }
 
@@ -72,6 +81,8 @@ impl MlpSpec {
 #[derive(Debug, Module)]
 pub struct Mlp {
     layers: Vec<Linear>,
+    /// Those of the inputs of all layers but the first.
+    dropouts: Vec<Dropout>,
 }
 
 impl Mlp {
@@ -86,7 +97,10 @@ impl Network for Mlp {
     type Input = Tensor<2>;
 
     fn forward(&self, x: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
-        self.layers.iter().try_fold(x, |x, layer| layer.forward(x, pass))
+        let Some((first, rest)) = self.layers.split_first() else { return Ok(x) };
+        let hidden = first.forward(x, pass)?;
+        let rest = self.dropouts.iter().zip(rest);
+        rest.into_iter().try_fold(hidden, |x, (dropout, layer)| layer.forward(dropout.forward(x, pass)?, pass))
     }
 
     fn weights(&self) -> Vec<&Weights> {
@@ -95,7 +109,7 @@ impl Network for Mlp {
 
     fn map_weights<E>(self, mut map: impl FnMut(Weights) -> Result<Weights, E>) -> Result<Self, E> {
         let layers = self.layers.into_iter().map(|layer| layer.map_weights(&mut map));
-        Ok(Self { layers: layers.collect::<Result<_, E>>()? })
+        Ok(Self { layers: layers.collect::<Result<_, E>>()?, dropouts: self.dropouts })
     }
 }
 
@@ -107,8 +121,7 @@ mod tests {
     #[test]
     fn a_network_needs_inputs_and_outputs_and_no_empty_layer() {
         let refuse = |sizes: &[usize]| {
-            let spec = MlpSpec { sizes: sizes.into() };
-            spec.layers(&PosteriorSpec::new(PosteriorKind::Point)).unwrap_err().to_string()
+            MlpSpec::new(sizes).layers(&PosteriorSpec::new(PosteriorKind::Point)).unwrap_err().to_string()
         };
         assert_eq!(refuse(&[784]), "the number of model.sizes must be at least 2, got 1");
         assert_eq!(refuse(&[784, 0, 10]), "each of model.sizes must be at least 1, got 0");

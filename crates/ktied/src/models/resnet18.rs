@@ -9,7 +9,10 @@ use super::layer::{LayerSpec, Layers, Role, at_least};
 use super::network::{Network, NetworkConfig};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
-use crate::nn::{BatchNorm, BatchNormConfig, Conv2d, Conv2dConfig, LayerConfig, Linear, LinearConfig, Pass, Weights};
+use crate::nn::{
+    BatchNorm, BatchNormConfig, Conv2d, Conv2dConfig, Dropout, DropoutConfig, LayerConfig, Linear, LinearConfig, Pass,
+    Weights, dropout_rate,
+};
 use crate::ops::{self, Border, ConvWindow};
 use crate::posterior::PosteriorKind;
 
@@ -28,7 +31,7 @@ pub enum Norm {
 }
 
 /// ResNet-18; by default the paper's, on CIFAR-10.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ResNet18Spec {
     /// Height and width of an image.
@@ -41,11 +44,13 @@ pub struct ResNet18Spec {
     pub classes: usize,
     /// What batch normalisation takes for mean and variance.
     pub norm: Norm,
+    /// Share of the dense layer's inputs that a draw leaves out.
+    pub dropout: f64,
 }
 
 impl Default for ResNet18Spec {
     fn default() -> Self {
-        Self { side: 32, channels: 3, widths: [64, 128, 256, 512], classes: 10, norm: Norm::Batch }
+        Self { side: 32, channels: 3, widths: [64, 128, 256, 512], classes: 10, norm: Norm::Batch, dropout: 0.0 }
     }
 }
 
@@ -72,7 +77,8 @@ impl ResNet18Spec {
         at_least(1, "model.side", self.side)?;
         at_least(1, "model.channels", self.channels)?;
         self.widths.iter().try_for_each(|&size| at_least(1, "each of model.widths", size).map(drop))?;
-        at_least(1, "model.classes", self.classes).map(drop)
+        at_least(1, "model.classes", self.classes)?;
+        dropout_rate(self.dropout).map(drop)
     }
 
     /// First values on a device.
@@ -93,8 +99,9 @@ impl ResNet18Spec {
         }
         let norm = builder.norm(inputs)?;
         let (layer, outputs) = (builder.layer("dense", config.posterior.kind), self.classes);
+        let dropout = DropoutConfig { rate: self.dropout, id: layer.id }.init()?;
         let dense = LinearConfig { inputs, outputs, activation: Activation::Identity, layer }.init(device)?;
-        Ok(ResNet18 { stem, blocks, norm, dense })
+        Ok(ResNet18 { stem, blocks, norm, dropout, dense })
     }
 }
 
@@ -172,6 +179,7 @@ pub struct ResNet18 {
     stem: Conv2d,
     blocks: Vec<Block>,
     norm: BatchNorm,
+    dropout: Dropout,
     dense: Linear,
 }
 
@@ -186,7 +194,7 @@ impl Network for ResNet18 {
         let x = self.norm.forward(x, &shared)?;
         let [batch, height, width, channels] = x.dims();
         let x = ops::avg_pool2d(x, [height, width], [height, width])?;
-        self.dense.forward(x.reshape([batch, channels]), pass)
+        self.dense.forward(self.dropout.forward(x.reshape([batch, channels]), pass)?, pass)
     }
 
     fn weights(&self) -> Vec<&Weights> {

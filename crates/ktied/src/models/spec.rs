@@ -69,7 +69,7 @@ impl PosteriorSpec {
 /// assert_eq!(Totals::of(&layers)?.total, 2_198_800);
 /// # Ok::<(), ktied::Error>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ModelSpec {
     /// `mlp`
@@ -106,6 +106,16 @@ impl ModelSpec {
             Self::LeNet(_) => "lenet",
             Self::Lstm(_) => "lstm",
             Self::ResNet18(_) => "resnet18",
+        }
+    }
+
+    /// Share of units that a draw leaves out (Gal and Ghahramani, 2016): inputs of dense layers, but never the network's own.
+    pub fn dropout(&self) -> f64 {
+        match self {
+            Self::Mlp(spec) => spec.dropout,
+            Self::LeNet(spec) => spec.dropout,
+            Self::Lstm(spec) => spec.dropout,
+            Self::ResNet18(spec) => spec.dropout,
         }
     }
 

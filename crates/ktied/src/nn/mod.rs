@@ -5,6 +5,7 @@
 
 mod batch_norm;
 mod conv2d;
+mod dropout;
 mod embedding;
 mod kernel;
 mod layer;
@@ -15,6 +16,8 @@ mod pool;
 
 pub use batch_norm::{BatchNorm, BatchNormConfig};
 pub use conv2d::{Conv2d, Conv2dConfig};
+pub(crate) use dropout::rate as dropout_rate;
+pub use dropout::{Dropout, DropoutConfig};
 pub use embedding::{Embedding, EmbeddingConfig};
 pub use layer::{LayerConfig, Weights};
 pub use linear::{Linear, LinearConfig};

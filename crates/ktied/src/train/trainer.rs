@@ -15,7 +15,6 @@ use crate::evaluate::{Evaluation, Protocol, evaluate};
 use crate::models::{AnyNetwork, Network};
 use crate::nn::{Pass, Weights};
 use crate::objective::{Anneal, Elbo, Observed, Terms};
-use crate::posterior::PosteriorKind;
 
 /// Examples that a validation or an evaluation looks at together.
 pub const EVALUATION_BATCH: usize = 1000;
@@ -232,7 +231,7 @@ impl Trainer {
         samples: u64,
         on_progress: impl FnMut(u64),
     ) -> Result<Evaluation> {
-        let samples = if self.config.posterior.kind == PosteriorKind::Point { 1 } else { samples };
+        let samples = if self.config.is_deterministic() { 1 } else { samples };
         let protocol = Protocol { samples, seed: self.config.train.seed, num_train: self.elbo.num_train() };
         let batches = in_order(split, EVALUATION_BATCH).map(|batch| batch.map(|batch| batch.on(&Device::flex())));
         evaluate(network, &self.model.likelihood, batches, &protocol, on_progress)

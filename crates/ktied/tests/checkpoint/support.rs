@@ -54,7 +54,7 @@ pub fn mlp(posterior: &str, seed: u64) -> Mlp {
 /// A 12-`width`-3 network.
 pub fn wide_mlp(posterior: &str, width: usize, seed: u64) -> Mlp {
     let config = NetworkConfig::new(PosteriorSpec::new(posterior.parse().unwrap()));
-    MlpSpec { sizes: vec![12, width, 3] }.init(&NetworkConfig { seed, ..config }, &device()).unwrap()
+    MlpSpec::new([12, width, 3]).init(&NetworkConfig { seed, ..config }, &device()).unwrap()
 }
 
 /// The gradients of a step, whose batch and noise are functions of its number.

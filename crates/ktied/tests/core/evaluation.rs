@@ -384,14 +384,14 @@ fn networks_are_judged_without_graphs_and_by_the_same_bits_as_with_them() {
     let x = Tensor::<1>::from_floats(&random(12 * 20, 1)[..], &Device::flex()).reshape([12, 20]);
     let labels: Vec<u32> = (0..12).map(|i| i % 4).collect();
     for posterior in ["point", "mean-field", "k-tied:2"] {
-        let mlp = MlpSpec { sizes: vec![20, 15, 4] }.init(&config(posterior), &device).unwrap();
+        let mlp = MlpSpec::new([20, 15, 4]).init(&config(posterior), &device).unwrap();
         let [found, by_hand] = both_ways(mlp, x.clone(), labels.clone(), 4);
         assert_eq!(found, by_hand, "{posterior}");
         assert_eq!(found.kl > 0.0, posterior != "point");
         assert_eq!(found.nll.sem_draws.is_some_and(|error| error > 1e-6), posterior != "point");
     }
     // Batch norm's running averages come along.
-    let spec = ResNet18Spec { side: 8, channels: 2, widths: [3, 4, 5, 6], classes: 4, norm: Norm::Batch };
+    let spec = ResNet18Spec { side: 8, channels: 2, widths: [3, 4, 5, 6], classes: 4, norm: Norm::Batch, dropout: 0.0 };
     let resnet = spec.init(&config("mean-field"), &device).unwrap();
     let images = Tensor::<1>::from_floats(&random(12 * 128, 1)[..], &Device::flex()).reshape([12, 8, 8, 2]);
     resnet.forward(images.clone() + 1.0, &Pass::sampled(1, 0, Estimator::Flipout)).unwrap();
@@ -402,7 +402,7 @@ fn networks_are_judged_without_graphs_and_by_the_same_bits_as_with_them() {
 #[test]
 fn batches_of_a_network_change_its_metrics_by_rounding_of_its_outputs_at_most() {
     const WIDTH: usize = 784;
-    let mlp = MlpSpec { sizes: vec![WIDTH, 300, 10] }.init(&config("k-tied:2"), &Device::flex()).unwrap();
+    let mlp = MlpSpec::new([WIDTH, 300, 10]).init(&config("k-tied:2"), &Device::flex()).unwrap();
     let likelihood = Likelihood::new(LikelihoodKind::Softmax, 10, 1.0, &Device::flex()).unwrap();
     let inputs = random(100 * WIDTH, 1);
     let mut calls = vec![];
@@ -430,7 +430,7 @@ fn batches_of_a_network_change_its_metrics_by_rounding_of_its_outputs_at_most() 
 
 #[test]
 fn an_error_of_a_batch_is_that_of_the_evaluation() {
-    let mlp = MlpSpec { sizes: vec![2, 2] }.init(&config("point"), &Device::flex()).unwrap();
+    let mlp = MlpSpec::new([2, 2]).init(&config("point"), &Device::flex()).unwrap();
     let likelihood = Likelihood::new(LikelihoodKind::Softmax, 2, 1.0, &Device::flex()).unwrap();
     let batches = [Err(ktied::Error::MixedForms)];
     assert_eq!(evaluate(&mlp, &likelihood, batches, &Protocol::new(1), |_| ()).unwrap_err(), ktied::Error::MixedForms);

@@ -93,7 +93,7 @@ fn labels(examples: Range<usize>) -> Vec<u32> {
 fn mlp(posterior: &str) -> Mlp {
     let posterior = PosteriorSpec { init_scale: 0.3, ..PosteriorSpec::new(posterior.parse().unwrap()) };
     let config = NetworkConfig { prior: PriorRule::Normal { scale: PRIOR }, ..NetworkConfig::new(posterior) };
-    MlpSpec { sizes: SIZES.into() }.init(&config, &Device::flex().autodiff()).unwrap()
+    MlpSpec::new(SIZES).init(&config, &Device::flex().autodiff()).unwrap()
 }
 
 fn matrix(tensor: Tensor<2>) -> Matrix {

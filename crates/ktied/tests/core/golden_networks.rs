@@ -108,14 +108,20 @@ struct Outcome {
 /// Sizes that differ, so that none can stand for another. Images of `lenet-3` leave a row over when pooled for the second
 /// time; those of ResNet-18 are 32×32, so that 4×4 are left for its last pooling.
 fn model(network: &str, norm: Norm) -> ModelSpec {
-    let lenet = |side, kernel| LeNetSpec { side, channels: 2, kernel, filters: [3, 4], dense: 6, classes: 5 };
+    let lenet =
+        |side, kernel| LeNetSpec { side, channels: 2, kernel, filters: [3, 4], dense: 6, classes: 5, dropout: 0.0 };
     match network {
         "lenet-5" => ModelSpec::LeNet(lenet(8, 5)),
         "lenet-3" => ModelSpec::LeNet(lenet(10, 3)),
-        "lstm" => ModelSpec::Lstm(LstmSpec { vocabulary: 11, embedding: 5, hidden: 4 }),
-        "resnet18" => {
-            ModelSpec::ResNet18(ResNet18Spec { side: 32, channels: 3, widths: [2, 3, 4, 5], classes: 6, norm })
-        }
+        "lstm" => ModelSpec::Lstm(LstmSpec { vocabulary: 11, embedding: 5, hidden: 4, dropout: 0.0 }),
+        "resnet18" => ModelSpec::ResNet18(ResNet18Spec {
+            side: 32,
+            channels: 3,
+            widths: [2, 3, 4, 5],
+            classes: 6,
+            norm,
+            dropout: 0.0,
+        }),
         other => panic!("no network `{other}`"),
     }
 }

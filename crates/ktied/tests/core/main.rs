@@ -1,5 +1,6 @@
 //! The Bayesian core: posterior families, priors, layers and estimators, held against closed forms and against each other.
 
+mod dropout;
 mod estimators;
 mod evaluation;
 mod families;

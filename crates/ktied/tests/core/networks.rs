@@ -18,7 +18,7 @@ fn config(posterior: &str) -> NetworkConfig {
 }
 
 fn small_lenet() -> LeNetSpec {
-    LeNetSpec { side: 8, channels: 2, kernel: 3, filters: [3, 4], dense: 6, classes: 5 }
+    LeNetSpec { side: 8, channels: 2, kernel: 3, filters: [3, 4], dense: 6, classes: 5, dropout: 0.0 }
 }
 
 fn images(batch: usize) -> Tensor<4> {
@@ -26,11 +26,11 @@ fn images(batch: usize) -> Tensor<4> {
 }
 
 fn small_lstm() -> LstmSpec {
-    LstmSpec { vocabulary: 9, embedding: 4, hidden: 3 }
+    LstmSpec { vocabulary: 9, embedding: 4, hidden: 3, dropout: 0.0 }
 }
 
 fn small_resnet(norm: Norm) -> ResNet18Spec {
-    ResNet18Spec { side: 8, channels: 2, widths: [3, 4, 5, 6], classes: 5, norm }
+    ResNet18Spec { side: 8, channels: 2, widths: [3, 4, 5, 6], classes: 5, norm, dropout: 0.0 }
 }
 
 fn words(batch: usize) -> Tensor<2, Int> {
@@ -44,7 +44,7 @@ fn networks_have_the_parameters_that_their_descriptions_count() {
     for posterior in POSTERIORS {
         let config = config(posterior);
         let counted = |model: ModelSpec| Totals::of(&model.layers(&config.posterior).unwrap()).unwrap().with_head;
-        let mlp = MlpSpec { sizes: vec![20, 15, 7] };
+        let mlp = MlpSpec::new([20, 15, 7]);
         let (lenet, lstm, resnet) = (small_lenet(), small_lstm(), small_resnet(Norm::Batch));
         assert_eq!(mlp.init(&config, &device).unwrap().num_params(), counted(ModelSpec::Mlp(mlp)), "{posterior}");
         assert_eq!(lenet.init(&config, &device).unwrap().num_params(), counted(ModelSpec::LeNet(lenet)), "{posterior}");
@@ -176,7 +176,7 @@ fn clipping_a_network_clips_every_layer() {
 #[test]
 fn inputs_that_do_not_fit_are_refused() {
     let device = Device::flex();
-    let mlp = MlpSpec { sizes: vec![4, 3] }.init(&config("k-tied:2"), &device).unwrap();
+    let mlp = MlpSpec::new([4, 3]).init(&config("k-tied:2"), &device).unwrap();
     let error = mlp.forward(Tensor::zeros([2, 5], &device), &Pass::Means).unwrap_err().to_string();
     assert_eq!(error, "dense: `x` must have shape [2, 4], got [2, 5]");
     let lenet = small_lenet().init(&config("mean-field"), &device).unwrap();

@@ -1,7 +1,7 @@
 //! Draws, divergences, local noise and signs.
 
 use burn::tensor::{DType, Device, Tensor};
-use ktied::ops;
+use ktied::{DropoutRate, ops};
 use ktied_kernels::{NoiseKey, Purpose, ScaleForm};
 
 use crate::compare::{assert_paths_agree, host, log_scales, random, value_and_grads};
@@ -106,6 +106,16 @@ fn signs_agree_on_every_path() {
         let [y, z] = [0, 1].map(|i| t[i].clone().reshape([3, 2, 2, 5]));
         flat(ops::add_signed(y, z, key()).unwrap())
     });
+}
+
+#[test]
+fn dropout_agrees_on_every_path() {
+    for p in [0.0, 0.3, 0.9] {
+        assert_paths_agree(&format!("dropout {p}"), &[random(3 * 4 * 50, 1)], &|t| {
+            let rate = DropoutRate::new(p).unwrap();
+            flat(ops::dropout(t[0].clone().reshape([3, 4, 50]), rate, key()).unwrap())
+        });
+    }
 }
 
 #[test]

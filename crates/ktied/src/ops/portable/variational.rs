@@ -1,7 +1,8 @@
-//! Draws, divergences, local noise, signs and Adam.
+//! Draws, divergences, local noise, signs, dropout and Adam.
 
 use burn::tensor::{Tensor, TensorData, activation};
 use ktied_kernels::adam::AdamStep;
+use ktied_kernels::dropout::{self, DropoutRate};
 use ktied_kernels::signs::SignShape;
 use ktied_kernels::{NoiseKey, ScaleForm, local::VARIANCE_FLOOR, noise, signs as kernel};
 
@@ -21,6 +22,16 @@ pub fn signs<const D: usize>(like: &Tensor<D>, key: NoiseKey) -> Tensor<D> {
     let mut values = vec![1.0f32; len];
     if kernel::apply(&mut values, &vec![1.0; len], shape, key).is_err() {
         unreachable!("the shape is made of the tensor's own sizes");
+    }
+    upload(values, like)
+}
+
+/// 0 or 1/(1 − p) per element in the shape of `like`, made on the host.
+pub fn dropout_mask<const D: usize>(like: &Tensor<D>, rate: DropoutRate, key: NoiseKey) -> Tensor<D> {
+    let len: usize = like.dims().iter().product();
+    let mut values = vec![0.0f32; len];
+    if dropout::apply(&mut values, &vec![1.0; len], rate, key).is_err() {
+        unreachable!("both are of the tensor's own length");
     }
     upload(values, like)
 }
