@@ -134,18 +134,30 @@ fn keys_help() -> String {
 /// `ktied evaluate`
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  ktied evaluate runs/mnist\n  ktied evaluate runs/mnist --split validation --samples 20 --json"
+    after_help = "Examples:\n  ktied evaluate runs/mnist\n  ktied evaluate runs/mnist --ood fashion-mnist --compare runs/point\n  ktied evaluate runs/seed-1 runs/seed-2 runs/seed-3 --json\n\nSeveral runs are judged as the ensemble that they make."
 )]
 pub struct Evaluate {
-    /// Folder of the run.
-    #[arg(value_name = "RUN")]
-    pub run: PathBuf,
-    /// Draws of the weights; a point needs one.
+    /// Folders of one run, or of the members of an ensemble.
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Draws of the weights of each run; one whose draws are all the same needs one.
     #[arg(long, default_value = "100", value_name = "S", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub samples: u64,
     /// Which examples.
     #[arg(long, value_enum, default_value = "test")]
     pub split: SplitName,
+    /// A data set of another kind: how well does uncertainty tell its examples from these?
+    #[arg(long, value_name = "SET")]
+    pub ood: Option<String>,
+    /// A run to compare with, paired over examples.
+    #[arg(long, value_name = "RUN2")]
+    pub compare: Option<PathBuf>,
+    /// Monte Carlo error for which the number of draws is said.
+    #[arg(long, default_value_t = 0.001, value_name = "T")]
+    pub tolerance: f64,
+    /// Folder for the report and its pictures; the run's own, evaluation, if not given (of several runs: none).
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// The checkpoint with the best validation instead of the newest.
     #[arg(long)]
     pub best: bool,

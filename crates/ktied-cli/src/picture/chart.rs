@@ -37,6 +37,7 @@ impl Chart {
         Self { title: title.into(), x, y, series, size: SIZE }
     }
 
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the report, which draws more"))]
     pub(crate) fn with_size(self, width: f64, height: f64) -> Self {
         Self { size: (width, height), ..self }
     }

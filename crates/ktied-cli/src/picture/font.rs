@@ -35,7 +35,9 @@ pub(super) fn wrap(text: &str, size: f64, room: f64) -> Vec<String> {
     }
     if lines.len() > MAX_LINES {
         lines.truncate(MAX_LINES);
-        lines.last_mut().into_iter().for_each(|line| *line = shorten(&format!("{line} …"), size, room));
+        if let Some(line) = lines.last_mut() {
+            *line = shorten(&format!("{line} …"), size, room);
+        }
     }
     lines
 }
@@ -110,8 +112,8 @@ fn glyphs(table: &[u8]) -> Option<Vec<(char, u16)>> {
 
 /// The table of this name.
 fn table<'a>(font: &'a [u8], name: &[u8; 4]) -> Option<&'a [u8]> {
-    let records = (0..usize::from(u16_at(font, 4)?)).map(|index| 12 + 16 * index);
-    let at = records.into_iter().find(|at| font.get(*at..at + 4) == Some(name))?;
+    let mut records = (0..usize::from(u16_at(font, 4)?)).map(|index| 12 + 16 * index);
+    let at = records.find(|at| font.get(*at..at + 4) == Some(name))?;
     let (start, len) = (u32_at(font, at + 8)?, u32_at(font, at + 12)?);
     font.get(start..start.checked_add(len)?)
 }

@@ -58,6 +58,7 @@ impl HeatMap {
         Self { x_label: x.into(), y_label: y.into(), value_label: value.into(), ..self }
     }
 
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the report, which draws more"))]
     pub(crate) fn with_range(self, low: f64, high: f64) -> Self {
         Self { range: Some((low, high)), ..self }
     }
@@ -79,9 +80,9 @@ impl HeatMap {
     /// From the first to the last colour; none if there is nothing to show.
     fn span(&self) -> Option<Span> {
         let (low, high) = self.extent()?;
-        let fixed = self.range.and_then(|(low, high)| extent([low, high].into_iter()));
-        let (low, high) = fixed.unwrap_or((low, high));
-        Some(Span::exact(Scale::Linear, low, high))
+        let fixed = self.range.filter(|(one, other)| one.is_finite() && other.is_finite());
+        let (one, other) = fixed.unwrap_or((low, high));
+        Some(Span::exact(Scale::Linear, one.min(other), one.max(other)))
     }
 
     /// Decides sizes and margins.

@@ -63,7 +63,7 @@ fn base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
         let byte = |index: usize| u32::from(chunk.get(index).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let bits = (byte(0) << 16) | (byte(1) << 8) | byte(2);
         for place in 0..4 {
             let sixth = (bits >> (18 - 6 * place)) as usize & 63;
             text.push(if place <= chunk.len() { char::from(ALPHABET[sixth]) } else { '=' });

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use ktied::checkpoint::write_file;
 
 pub(crate) use self::{
-    axis::{Axis, Scale},
+    axis::Axis,
     chart::Chart,
     heat::HeatMap,
     series::{Mark, Series},

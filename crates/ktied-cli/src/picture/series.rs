@@ -12,6 +12,7 @@ const COLUMNS: f64 = 1000.0;
 pub(crate) enum Mark {
     Line,
     LineMarkers,
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the report, which draws more"))]
     Markers,
     /// From zero (on a logarithmic axis from its low end), this wide on the x axis.
     Bars {
@@ -58,6 +59,7 @@ impl Series {
     }
 
     /// A band of points (x, lower, upper).
+    #[cfg_attr(not(test), expect(dead_code, reason = "for the report, which draws more"))]
     pub(crate) fn band(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64, f64)>) -> Self {
         let data = points.into_iter().map(|(x, low, high)| Datum { x, low, high }).collect();
         Self { data, ..Self::new(name, Mark::Band, []) }
@@ -78,11 +80,13 @@ impl Series {
     }
 
     /// The colour of the chart's series of this index, instead of its own.
+    #[expect(dead_code, reason = "for the report, which draws more")]
     pub(crate) fn with_colour(self, index: usize) -> Self {
         Self { colour: Some(index), ..self }
     }
 
     /// The dash and the marker of the chart's series of this index, instead of its own.
+    #[expect(dead_code, reason = "for the report, which draws more")]
     pub(crate) fn with_dash(self, index: usize) -> Self {
         Self { dash: Some(index), ..self }
     }

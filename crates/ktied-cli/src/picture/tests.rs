@@ -61,7 +61,7 @@ fn one(panel: Panel) -> Figure {
 /// A number in (0, 1) that looks random.
 fn noise(index: usize) -> f64 {
     let mixed = (index as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11) as f64 / 2f64.powi(53)
+    ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 11) as f64 / 2f64.powi(53)
 }
 
 fn spectra() -> Figure {
@@ -150,8 +150,8 @@ fn the_png_is_twice_the_size_of_the_svg_and_not_blank() {
             white > drawn.pixels.len() / 10 && white < drawn.pixels.len() * 99 / 100,
             "{name}: {white} white pixels"
         );
-        let edge = drawn.pixels.iter().take(drawn.width * 8).chain(drawn.pixels.iter().rev().take(drawn.width * 8));
-        assert!(edge.into_iter().all(|pixel| *pixel == [255; 3]), "{name}: something reaches the edge");
+        let mut edge = drawn.pixels.iter().take(drawn.width * 8).chain(drawn.pixels.iter().rev().take(drawn.width * 8));
+        assert!(edge.all(|pixel| *pixel == [255; 3]), "{name}: something reaches the edge");
     }
 }
 
@@ -169,7 +169,7 @@ fn every_series_is_there_in_its_colour() {
 #[test]
 fn a_heat_map_has_the_colours_of_its_values_cell_by_cell() {
     // The scale has 255 steps.
-    let values = [0.0, 254.0, 127.0, 60.0, 200.0, f64::NAN];
+    let values = [50.0, 100.0, 127.0, 60.0, 200.0, f64::NAN];
     let map = HeatMap::new("", (2, 3), &values).with_range(0.0, 254.0);
     let drawn = draw("cells", &one(Panel::Heat(map)));
     let shares: Vec<usize> = values[..5].iter().map(|value| drawn.count(viridis(value / 254.0))).collect();
@@ -185,6 +185,26 @@ fn maps_side_by_side_share_one_scale_and_one_colour_bar() {
     assert_eq!(svg.matches("standard deviation σ").count(), 1);
     // Noise of 256×256 cells and 256 colours, and a third more for base64.
     assert!(svg.len() < 400_000, "{} bytes", svg.len());
+}
+
+#[test]
+fn maps_that_share_a_scale_reach_from_the_smallest_to_the_largest_of_all() {
+    let mut maps = [HeatMap::new("", (1, 2), &[0.0, 1.0]), HeatMap::new("", (1, 3), &[f64::NAN, -5.0, 9.0])];
+    HeatMap::share_scale(&mut maps);
+    assert_eq!(
+        maps.each_ref().map(|map| (map.range, map.has_colour_bar)),
+        [(Some((-5.0, 9.0)), false), (Some((-5.0, 9.0)), true)]
+    );
+    HeatMap::share_scale(&mut []);
+}
+
+#[test]
+fn words_are_drawn_in_the_embedded_font() {
+    let title = |title: &str| draw("title", &Figure { title: title.into(), panels: Vec::new(), columns: 1 });
+    let ink = |drawn: &Drawn| drawn.pixels.len() - drawn.count([255; 3]);
+    assert_eq!(ink(&title("")), 0);
+    assert!(ink(&title("σ")) > 100);
+    assert!(ink(&title("WWWW")) > 3 * ink(&title("iiii")), "by its own widths");
 }
 
 #[test]
@@ -288,8 +308,8 @@ fn long_words_stay_inside_the_picture() {
     let drawn = draw("long", &Figure { title: long, panels, columns: 2 });
     let margin = 20;
     let inside = |x: usize| x >= margin && x < drawn.width - margin;
-    let outside = drawn.pixels.iter().enumerate().filter(|(index, _)| !inside(index % drawn.width));
-    assert!(outside.into_iter().all(|(_, pixel)| *pixel == [255; 3]));
+    let mut outside = drawn.pixels.iter().enumerate().filter(|(index, _)| !inside(index % drawn.width));
+    assert!(outside.all(|(_, pixel)| *pixel == [255; 3]));
 }
 
 #[test]

@@ -181,7 +181,7 @@ impl Recommendation {
             }
             Some(price) => why(&prices, price, settings.tolerance),
             None => format!(
-                "no rank up to {largest} comes within {} nats an example; rank {largest} costs {:.3}",
+                "no rank up to {largest} comes within {:.4} nats an example; rank {largest} costs {:.4}",
                 settings.tolerance,
                 prices.last().map_or(f64::NAN, |price| price.kl_per_example)
             ),
@@ -198,8 +198,8 @@ fn why(prices: &[RankPrice], enough: &RankPrice, tolerance: f64) -> String {
     let first = format!("rank {rank} explains {explained:.2} % of the variance and costs {cost:.4} nats an example");
     match prices.iter().find(|price| price.rank + 1 == rank) {
         Some(before) => {
-            format!("{first}, within {tolerance}; rank {} would cost {:.4}", before.rank, before.kl_per_example)
+            format!("{first}, within {tolerance:.4}; rank {} would cost {:.4}", before.rank, before.kl_per_example)
         }
-        None => format!("{first}, within {tolerance}"),
+        None => format!("{first}, within {tolerance:.4}"),
     }
 }

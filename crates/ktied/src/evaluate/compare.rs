@@ -73,7 +73,7 @@ pub struct Comparison {
 /// let device = Device::flex();
 /// let likelihood = Likelihood::new(LikelihoodKind::Softmax, 3, 1.0, &device)?;
 /// let mlp = |kind: &str| {
-///     MlpSpec { sizes: vec![8, 3] }.init(&NetworkConfig::new(PosteriorSpec::new(kind.parse()?)), &device)
+///     MlpSpec::new([8, 3]).init(&NetworkConfig::new(PosteriorSpec::new(kind.parse()?)), &device)
 /// };
 /// let [first, second] = [mlp("k-tied:2")?, mlp("mean-field")?];
 /// let [first, second] = [Ensemble::new([(&first, &likelihood)])?, Ensemble::new([(&second, &likelihood)])?];

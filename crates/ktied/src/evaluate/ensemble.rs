@@ -11,15 +11,14 @@ use super::predictive::{Predictive, Truth};
 use super::whole::Judgement;
 use crate::error::{Error, Result};
 use crate::models::Network;
-use crate::nn::{Pass, Weights};
+use crate::nn::Pass;
 use crate::objective::{Likelihood, Observed};
-use crate::posterior::Family;
 
 /// One network or several, whose predictions are averaged over members and their draws.
 ///
 /// Every member weighs the same. Member m draws its weights from a branch of the seed's noise of its own, so members are
-/// independent of each other; the first draws as it would alone. Of several members, one whose weights are all points is
-/// run once a batch, since all its draws are the same; if all are, each has one draw.
+/// independent of each other; the first draws as it would alone. Of several members, one whose draws are all the
+/// same (points, no dropout) is run once a batch; if all are, each has one draw.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -30,7 +29,7 @@ use crate::posterior::Family;
 /// let device = Device::flex();
 /// let mlp = |seed| {
 ///     let config = NetworkConfig { seed, ..NetworkConfig::new(PosteriorSpec::new("k-tied:2".parse()?)) };
-///     MlpSpec { sizes: vec![8, 16, 3] }.init(&config, &device)
+///     MlpSpec::new([8, 16, 3]).init(&config, &device)
 /// };
 /// let (networks, likelihood) = ([mlp(1)?, mlp(2)?], Likelihood::new(LikelihoodKind::Softmax, 3, 1.0, &device)?);
 /// let ensemble = Ensemble::new(networks.iter().map(|network| (network, &likelihood)))?;
@@ -72,7 +71,7 @@ where
         }
         plan(&predictives, 1)?;
         same_task(&predictives)?;
-        let points = networks.iter().map(|network| networks.len() > 1 && is_point(network)).collect();
+        let points = networks.iter().map(|network| networks.len() > 1 && network.is_deterministic()).collect();
         Ok(Self { networks, members: predictives, points })
     }
 
@@ -212,13 +211,4 @@ fn pass(seed: u64, member: usize, draw: u64) -> Pass {
         }
         pass => pass,
     }
-}
-
-/// Whether a network has weights, and all of them are points.
-fn is_point<N: Network>(network: &N) -> bool {
-    let is_point = |weights: &&Weights| {
-        matches!(weights.kernel, Family::Point(_)) && matches!(weights.bias, None | Some(Family::Point(_)))
-    };
-    let weights = network.weights();
-    !weights.is_empty() && weights.iter().all(is_point)
 }

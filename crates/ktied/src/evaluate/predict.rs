@@ -66,7 +66,7 @@ where
     ///
     /// let device = Device::flex();
     /// let config = NetworkConfig::new(PosteriorSpec::new("mean-field".parse()?));
-    /// let mlp = MlpSpec { sizes: vec![8, 16, 1] }.init(&config, &device)?;
+    /// let mlp = MlpSpec::new([8, 16, 1]).init(&config, &device)?;
     /// let likelihood = Likelihood::new(LikelihoodKind::Gaussian, 1, 0.5, &device)?;
     /// let ensemble = Ensemble::new([(&mlp, &likelihood)])?;
     /// let predictions = ensemble.predict(Tensor::ones([3, 8], &device), 100, 0, 0.95)?; // 100 draws of seed 0

@@ -7,7 +7,7 @@ use ktied_kernels::ShapeError;
 use super::network::{Network, NetworkConfig};
 use super::{LeNet, LstmClassifier, Mlp, ModelSpec, ResNet18};
 use crate::error::{Error, Result};
-use crate::nn::{Pass, Weights};
+use crate::nn::{Dropout, Pass, Weights};
 
 /// A batch of inputs as data sets have them.
 #[derive(Clone, Debug)]
@@ -89,6 +89,15 @@ impl Network for AnyNetwork {
             (Self::Lstm(network), Features::Words(words)) => network.forward(words, pass),
             (Self::Lstm(_), Features::Rows(_)) => Err(Error::WrongInputs { model: "lstm", found: "numbers" }),
             (_, Features::Words(_)) => Err(Error::WrongInputs { model: self.name(), found: "words" }),
+        }
+    }
+
+    fn dropouts(&self) -> Vec<&Dropout> {
+        match self {
+            Self::Mlp(network) => network.dropouts(),
+            Self::LeNet(images) => images.network.dropouts(),
+            Self::Lstm(network) => network.dropouts(),
+            Self::ResNet18(images) => images.network.dropouts(),
         }
     }
 

@@ -130,6 +130,10 @@ impl Network for LeNet {
         dense.try_fold(x, |x, (dropout, layer)| layer.forward(dropout.forward(x, pass)?, pass))
     }
 
+    fn dropouts(&self) -> Vec<&Dropout> {
+        self.dropouts.iter().collect()
+    }
+
     fn weights(&self) -> Vec<&Weights> {
         let convs = self.convs.iter().map(|conv| &conv.weights);
         convs.chain(self.dense.iter().map(|layer| &layer.weights)).collect()

@@ -110,6 +110,10 @@ impl Network for LstmClassifier {
         self.head.forward(self.dropout.forward(state, pass)?, pass)
     }
 
+    fn dropouts(&self) -> Vec<&Dropout> {
+        vec![&self.dropout]
+    }
+
     fn weights(&self) -> Vec<&Weights> {
         vec![&self.embedding.weights, &self.lstm.kernel, &self.lstm.recurrent, &self.head.weights]
     }

@@ -103,6 +103,10 @@ impl Network for Mlp {
         rest.into_iter().try_fold(hidden, |x, (dropout, layer)| layer.forward(dropout.forward(x, pass)?, pass))
     }
 
+    fn dropouts(&self) -> Vec<&Dropout> {
+        self.dropouts.iter().collect()
+    }
+
     fn weights(&self) -> Vec<&Weights> {
         self.layers.iter().map(|layer| &layer.weights).collect()
     }

@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor};
 
 use super::PosteriorSpec;
 use crate::error::{Error, Result};
-use crate::nn::{LayerConfig, Pass, Weights};
+use crate::nn::{Dropout, LayerConfig, Pass, Weights};
 use crate::posterior::PosteriorKind;
 use crate::prior::PriorRule;
 
@@ -51,6 +51,17 @@ pub trait Network: Module {
 
     /// The weights of all layers, in the order of use.
     fn weights(&self) -> Vec<&Weights>;
+
+    /// Its dropout layers.
+    fn dropouts(&self) -> Vec<&Dropout> {
+        Vec::new()
+    }
+
+    /// Whether all draws are the same: every weight is a point, and no unit is ever left out.
+    fn is_deterministic(&self) -> bool {
+        let weights = self.weights();
+        !weights.is_empty() && weights.iter().all(|weights| weights.is_point()) && !self.dropouts().iter().any(|d| d.is_on())
+    }
 
     /// The same network with each of its weights replaced by what `map` makes of them.
     ///

@@ -197,6 +197,10 @@ impl Network for ResNet18 {
         self.dense.forward(self.dropout.forward(x.reshape([batch, channels]), pass)?, pass)
     }
 
+    fn dropouts(&self) -> Vec<&Dropout> {
+        vec![&self.dropout]
+    }
+
     fn weights(&self) -> Vec<&Weights> {
         let blocks = self.blocks.iter();
         let blocks = blocks.flat_map(|block| [&block.shortcut, &block.conv_1, &block.conv_2]).map(|conv| &conv.weights);

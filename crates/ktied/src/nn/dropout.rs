@@ -60,6 +60,11 @@ pub struct Dropout {
 }
 
 impl Dropout {
+    /// Whether it ever leaves a unit out.
+    pub fn is_on(&self) -> bool {
+        self.rate.rate() > 0.0
+    }
+
     /// # Shapes
     /// - x, output: `[B, …]`
     ///
@@ -67,7 +72,7 @@ impl Dropout {
     /// None: every shape will do.
     pub fn forward<const D: usize>(&self, x: Tensor<D>, pass: &Pass) -> Result<Tensor<D>> {
         match *pass {
-            Pass::Sampled { root, step, .. } if self.rate.rate() > 0.0 => {
+            Pass::Sampled { root, step, .. } if self.is_on() => {
                 let key = LayerNoise::new(root, step, self.id).of(Purpose::Dropout);
                 Ok(ops::dropout(x, self.rate, key)?)
             }

@@ -93,6 +93,11 @@ impl<P: Posterior> Weights<P> {
         &self.name
     }
 
+    /// Whether kernel and bias are without uncertainty.
+    pub fn is_point(&self) -> bool {
+        self.kernel.scale().is_none() && matches!(self.bias, None | Some(Family::Point(_)))
+    }
+
     pub(super) fn masked_by(self, mask: Param<Tensor<2>>) -> Self {
         Self { mask: Some(mask), ..self }
     }

@@ -38,7 +38,7 @@ fn detection_is_that_of_scikit_learn_ties_included() {
 fn uncertainties_need_no_labels_and_are_those_of_the_judgement() {
     let device = Device::flex();
     let networks =
-        ["mean-field", "k-tied:2"].map(|kind| MlpSpec { sizes: vec![6, 8, 3] }.init(&config(kind), &device).unwrap());
+        ["mean-field", "k-tied:2"].map(|kind| MlpSpec::new([6, 8, 3]).init(&config(kind), &device).unwrap());
     let likelihood = Likelihood::new(LikelihoodKind::Softmax, 3, 1.0, &device).unwrap();
     let ensemble = Ensemble::new(networks.iter().map(|network| (network, &likelihood))).unwrap();
     let x = Tensor::<1>::from_floats(&random(20 * 6, 1)[..], &device).reshape([20, 6]);
@@ -62,7 +62,7 @@ fn uncertainties_need_no_labels_and_are_those_of_the_judgement() {
 #[test]
 fn a_network_of_numbers_has_no_entropy() {
     let device = Device::flex();
-    let mlp = MlpSpec { sizes: vec![6, 1] }.init(&config("point"), &device).unwrap();
+    let mlp = MlpSpec::new([6, 1]).init(&config("point"), &device).unwrap();
     let likelihood = Likelihood::new(LikelihoodKind::Gaussian, 1, 1.0, &device).unwrap();
     let ensemble = Ensemble::new([(&mlp, &likelihood)]).unwrap();
     let error = ensemble.uncertainties([Ok(Tensor::zeros([1, 6], &device))], &Protocol::new(1), |_| ());

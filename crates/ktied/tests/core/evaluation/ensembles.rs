@@ -167,7 +167,7 @@ fn predictions_of_no_example_are_none() {
 }
 
 fn mlp(kind: &str, seed: u64) -> Mlp {
-    MlpSpec { sizes: vec![6, 8, 3] }.init(&NetworkConfig { seed, ..config(kind) }, &Device::flex()).unwrap()
+    MlpSpec::new([6, 8, 3]).init(&NetworkConfig { seed, ..config(kind) }, &Device::flex()).unwrap()
 }
 
 fn softmax(classes: usize) -> Likelihood {
@@ -277,7 +277,7 @@ fn members_that_have_no_average_are_refused() {
     assert_eq!(mixed.to_string(), sentence);
     let none = Ensemble::<Mlp>::new([]).unwrap_err();
     assert_eq!(none.to_string(), "members must be at least 1, got 0");
-    let wider = MlpSpec { sizes: vec![6, 4] }.init(&config("point"), &Device::flex()).unwrap();
+    let wider = MlpSpec::new([6, 4]).init(&config("point"), &Device::flex()).unwrap();
     let ensemble = Ensemble::new([(&network, &likelihood), (&wider, &likelihood)]).unwrap();
     let error = ensemble.judge([batch()], &protocol(2), |_| ()).unwrap_err().to_string();
     assert_eq!(error, "evaluate: `prediction` must have shape [30, 3], got [30, 4]");

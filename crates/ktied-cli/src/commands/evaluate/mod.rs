@@ -1,0 +1,142 @@
+//! `ktied evaluate`: how a trained run, or an ensemble of runs, does on examples that it has not seen.
+
+mod members;
+mod picture;
+mod report;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ktied::checkpoint::write_file;
+use ktied::data::{Batch, DataSet, DataSpec, Inputs, Split, in_order, load};
+use ktied::evaluate::{Comparison, Ensemble, OutOfDistribution, Protocol, Uncertainties, compare};
+use ktied::models::{AnyNetwork, Features};
+use ktied::objective::Observed;
+use ktied::train::{EVALUATION_BATCH, Trainer};
+
+use self::members::Members;
+pub(crate) use self::members::{checkpoint_of, trained};
+use self::report::Report;
+use crate::args::{Args, Evaluate, SplitName};
+use crate::exit::Failure;
+use crate::table::{json, print_json};
+
+pub(crate) fn run(arguments: &Evaluate, args: &Args) -> Result<(), Failure> {
+    let members = Members::open(&arguments.runs, arguments.data.as_deref(), arguments.best, args)?;
+    let other = match &arguments.compare {
+        Some(run) => Some(members.open_beside(run, arguments.best, args)?),
+        None => None,
+    };
+    let (data, name) = (&members.data, arguments.split.name());
+    let split = split_of(data, arguments.split);
+    if split.is_empty() {
+        return Err(Failure::Usage(format!("--split {name}: the data set `{}` has no {name} examples", data.name)));
+    }
+    let ood = arguments.ood.as_deref().map(|set| outside(set, &members)).transpose()?;
+    let (ensemble, protocol) = (members.ensemble()?, members.protocol(arguments.samples));
+    let bar = progress(args, split, protocol.samples * ensemble.num_members() as u64);
+    let judged = ensemble.judge(batches(split), &protocol, |done| bar.set_position(done));
+    bar.finish_and_clear();
+    let judged = judged?;
+    let ood = match (ood, judged.uncertainties) {
+        (Some((set, split)), Some(known)) => Some((set, detect(&ensemble, &known, &split, &protocol, args)?)),
+        (Some(_), None) => return Err(Failure::Usage("--ood: only a network for classes has an entropy".into())),
+        (None, _) => None,
+    };
+    let comparison = match &other {
+        Some(other) => Some(differences(&ensemble, other, split, &protocol, args)?),
+        None => None,
+    };
+    let metrics = judged.evaluation.in_units(&units_of(split));
+    let report = Report::new(arguments, &members, metrics, judged.curves, ood, comparison)?;
+    keep(arguments, &report)?;
+    if args.json { print_json(&report) } else { report.print() }
+}
+
+/// Writes the report and its picture, where there is a place for them.
+fn keep(arguments: &Evaluate, report: &Report) -> Result<(), Failure> {
+    let folder = match (&arguments.out, &arguments.runs[..]) {
+        (Some(folder), _) => folder.clone(),
+        (None, [run]) => run.join("evaluation"),
+        (None, _) => return Ok(()),
+    };
+    std::fs::create_dir_all(&folder).map_err(|error| ktied::Error::io("create", &folder, &error))?;
+    let name = arguments.split.name();
+    write_file(&folder.join(format!("{name}.json")), json(report)?.as_bytes())?;
+    picture::write(report, &folder.join(name))
+}
+
+/// Inputs and what was observed of them, in the order of the file.
+fn batches(split: &Split) -> impl Iterator<Item = ktied::Result<(Features, Observed)>> {
+    in_order(split, EVALUATION_BATCH).map(|batch| batch.map(|batch: Batch| batch.on(&burn::tensor::Device::flex())))
+}
+
+/// The test examples of a set of another kind, as this network would see them.
+fn outside(set: &str, members: &Members) -> Result<(String, Split), Failure> {
+    let config = members.config();
+    let spec = DataSpec { set: set.into(), ..config.data.clone() };
+    let mut data = load(&spec)?;
+    let mut split = if data.test.is_empty() { data.train } else { std::mem::replace(&mut data.test, data.validation) };
+    let (found, expected) = (split.inputs.width(), members.data.train.inputs.width());
+    if found != expected {
+        let sentence = format!("--ood {set}: the network takes {expected} numbers an example, and these have {found}");
+        return Err(Failure::Usage(sentence));
+    }
+    // Its pixels become numbers as those of the training set did.
+    if let (Inputs::Bytes { scaling: of_set, .. }, Inputs::Bytes { scaling, .. }) =
+        (&mut split.inputs, &members.data.train.inputs)
+    {
+        of_set.clone_from(scaling);
+    }
+    Ok((set.into(), split))
+}
+
+fn detect(
+    ensemble: &Ensemble<AnyNetwork>,
+    known: &Uncertainties,
+    outside: &Split,
+    protocol: &Protocol,
+    args: &Args,
+) -> Result<OutOfDistribution, Failure> {
+    let bar = progress(args, outside, protocol.samples * ensemble.num_members() as u64);
+    let inputs = batches(outside).map(|batch| batch.map(|(features, _)| features));
+    let found = ensemble.uncertainties(inputs, protocol, |done| bar.set_position(done));
+    bar.finish_and_clear();
+    known.detect(&found?).ok_or_else(|| ktied::Error::NoExamples.into())
+}
+
+fn differences(
+    ensemble: &Ensemble<AnyNetwork>,
+    other: &Trainer,
+    split: &Split,
+    protocol: &Protocol,
+    args: &Args,
+) -> Result<Comparison, Failure> {
+    let second = Ensemble::new([(&other.model().network, &other.model().likelihood)])?;
+    let bar = progress(args, split, protocol.samples * (ensemble.num_members() as u64 + 1));
+    let found = compare(ensemble, &second, batches(split), protocol, |done| bar.set_position(done));
+    bar.finish_and_clear();
+    Ok(found?)
+}
+
+/// How the targets were standardised, if they were.
+fn units_of(split: &Split) -> ktied::data::Units {
+    match &split.targets {
+        ktied::data::Targets::Values { units, .. } => units.clone(),
+        ktied::data::Targets::Classes { .. } => ktied::data::Units::default(),
+    }
+}
+
+pub(crate) fn split_of(data: &DataSet, name: SplitName) -> &Split {
+    match name {
+        SplitName::Train => &data.train,
+        SplitName::Validation => &data.validation,
+        SplitName::Test => &data.test,
+    }
+}
+
+pub(crate) fn progress(args: &Args, split: &Split, samples: u64) -> ProgressBar {
+    if !args.shows_progress() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:30.cyan/dim} {percent} %  {eta} left");
+    ProgressBar::new(split.len() as u64 * samples).with_style(style.unwrap_or(ProgressStyle::default_bar()))
+}
