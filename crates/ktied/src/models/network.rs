@@ -60,7 +60,9 @@ pub trait Network: Module {
     /// Whether all draws are the same: every weight is a point, and no unit is ever left out.
     fn is_deterministic(&self) -> bool {
         let weights = self.weights();
-        !weights.is_empty() && weights.iter().all(|weights| weights.is_point()) && !self.dropouts().iter().any(|d| d.is_on())
+        !weights.is_empty()
+            && weights.iter().all(|weights| weights.is_point())
+            && !self.dropouts().iter().any(|d| d.is_on())
     }
 
     /// The same network with each of its weights replaced by what `map` makes of them.

@@ -37,7 +37,9 @@ impl Members {
         if config.data.set != self.config().data.set {
             let (found, expected) = (&config.data.set, &self.config().data.set);
             let folder = run.folder().display();
-            return Err(Failure::Usage(format!("{folder} was trained on `{found}`, and the first run on `{expected}`")));
+            return Err(Failure::Usage(format!(
+                "{folder} was trained on `{found}`, and the first run on `{expected}`"
+            )));
         }
         config.data = self.config().data.clone();
         Ok(Trainer::resume(config, &self.data, &checkpoint_of(&run, best, args)?)?)

@@ -33,10 +33,7 @@ fn diagram(bins: &[ReliabilityBin]) -> Chart {
 fn risk(points: &[RiskPoint]) -> Chart {
     let curve = points.iter().map(|point| (point.coverage, point.risk));
     let all = points.last().map_or(f64::NAN, |point| point.risk);
-    let series = vec![
-        Series::new("the most confident first", Mark::Line, curve),
-        Series::level("all examples", all),
-    ];
+    let series = vec![Series::new("the most confident first", Mark::Line, curve), Series::level("all examples", all)];
     let x = Axis::linear("share of examples answered").with_range(0.0, 1.0);
     Chart::new("Risk and coverage", x, Axis::linear("share of wrong answers"), series)
 }

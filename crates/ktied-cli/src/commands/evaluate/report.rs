@@ -88,7 +88,8 @@ impl Report {
     ) -> Result<Self, Failure> {
         let runs: Vec<String> = arguments.runs.iter().map(|run| run.display().to_string()).collect();
         let tolerance = arguments.tolerance;
-        let needed = |(key, _, estimate): (_, _, Estimate)| Some((key, estimate.draws_for(tolerance, metrics.samples)?));
+        let needed =
+            |(key, _, estimate): (_, _, Estimate)| Some((key, estimate.draws_for(tolerance, metrics.samples)?));
         let draws_needed = DrawsNeeded { tolerance, metrics: rows(&metrics).into_iter().filter_map(needed).collect() };
         let parameters: Result<Vec<usize>, Failure> = members.trainers.iter().map(|t| parameters(t.config())).collect();
         Ok(Self {
@@ -101,10 +102,9 @@ impl Report {
             draws_needed,
             curves,
             ood: ood.map(|(set, found)| Ood { set, found }),
-            comparison: comparison.zip(arguments.compare.as_ref()).map(|(differences, run)| Compared {
-                with: run.display().to_string(),
-                differences,
-            }),
+            comparison: comparison
+                .zip(arguments.compare.as_ref())
+                .map(|(differences, run)| Compared { with: run.display().to_string(), differences }),
         })
     }
 
@@ -168,7 +168,8 @@ impl Compared {
             ("Brier score", brier),
             ("squared error", squared_error),
         ];
-        let number = |value: Option<f64>, digits: usize| value.map_or("–".into(), |value| format!("{value:.digits$}"));
+        let number =
+            |value: Option<f64>, digits: usize| value.map_or("–".into(), |value| format!("{value:.digits$}"));
         for (name, Difference { mean, sem, z, p_value }) in rows.into_iter().filter_map(|(name, d)| Some((name, d?))) {
             let cells = [format!("{mean:+.4}"), number(sem, 4), number(z, 2), number(p_value, 4)];
             table.row([name.into()].into_iter().chain(cells).collect());

@@ -37,8 +37,7 @@ fn detection_is_that_of_scikit_learn_ties_included() {
 #[test]
 fn uncertainties_need_no_labels_and_are_those_of_the_judgement() {
     let device = Device::flex();
-    let networks =
-        ["mean-field", "k-tied:2"].map(|kind| MlpSpec::new([6, 8, 3]).init(&config(kind), &device).unwrap());
+    let networks = ["mean-field", "k-tied:2"].map(|kind| MlpSpec::new([6, 8, 3]).init(&config(kind), &device).unwrap());
     let likelihood = Likelihood::new(LikelihoodKind::Softmax, 3, 1.0, &device).unwrap();
     let ensemble = Ensemble::new(networks.iter().map(|network| (network, &likelihood))).unwrap();
     let x = Tensor::<1>::from_floats(&random(20 * 6, 1)[..], &device).reshape([20, 6]);

@@ -1,0 +1,124 @@
+//! `evaluate` of the real program: one run, an ensemble, a comparison, examples of another kind, numbers.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use support::{Folder, code, json, ok};
+
+fn train(folder: &Folder, name: &str, settings: &[&str]) -> String {
+    let out = folder.join(name);
+    let base = ["train", "--preset", "mlp-digits", "--quiet", "--set", "train.steps=60", "--out", &out];
+    let settings = settings.iter().flat_map(|setting| ["--set", setting]);
+    ok(&base.into_iter().chain(settings).collect::<Vec<_>>());
+    out
+}
+
+fn value(report: &Value, metric: &str) -> f64 {
+    report[metric]["value"].as_f64().unwrap_or_else(|| panic!("{metric} of {report}"))
+}
+
+#[test]
+fn a_run_is_judged_by_every_metric_and_drawn() {
+    let folder = Folder::new("judge");
+    let run = train(&folder, "run", &["posterior.kind=mean-field"]);
+    let report = json(&["evaluate", &run, "--samples", "20"]);
+    for metric in ["neg_elbo", "nll", "nll_of_draws", "accuracy", "brier", "brier_usual", "ece", "adaptive_ece", "aurc"]
+    {
+        let estimate = &report[metric];
+        assert!(estimate["sem_examples"].is_f64() && estimate["sem_draws"].is_f64(), "{metric}: {estimate}");
+        // As many draws as make the error over draws a thousandth.
+        let draws = report["draws_needed"]["metrics"][metric].as_f64().unwrap();
+        let expected = 20.0 * (estimate["sem_draws"].as_f64().unwrap() / 0.001).powi(2);
+        assert!((draws - expected.ceil().max(1.0)).abs() <= 1.0, "{metric}: {draws} {expected}");
+    }
+    let [entropy, labels, weights] =
+        ["entropy", "expected_entropy", "mutual_information"].map(|metric| value(&report, metric));
+    assert!((entropy - labels - weights).abs() < 1e-9 && weights > 0.0);
+    assert!(value(&report, "nll") < value(&report, "nll_of_draws"));
+    assert_eq!(report["curves"]["reliability"].as_array().unwrap().len(), 15);
+    let evaluation = Path::new(&run).join("evaluation");
+    let stored: Value = serde_json::from_str(&fs::read_to_string(evaluation.join("test.json")).unwrap()).unwrap();
+    assert_eq!(stored, report);
+    assert!(evaluation.join("test.svg").exists() && evaluation.join("test.png").exists());
+    let text = ok(&["evaluate", &run, "--samples", "3"]);
+    assert!(text.contains("epistemic") && text.contains("draws for ± 0.001"), "{text}");
+}
+
+#[test]
+fn several_runs_are_an_ensemble_and_two_are_compared_example_by_example() {
+    let folder = Folder::new("ensemble");
+    let runs =
+        ["1", "2", "3"].map(|seed| train(&folder, seed, &["posterior.kind=point", &format!("train.seed={seed}")]));
+    let [first, second, third] = runs.each_ref().map(|run| json(&["evaluate", run]));
+    assert_eq!(first["samples"], 1);
+    let mean = [&first, &second, &third].map(|report| value(report, "nll")).iter().sum::<f64>() / 3.0;
+    let ensemble = json(&["evaluate", &runs[0], &runs[1], &runs[2]]);
+    assert_eq!(ensemble["members"], 3);
+    // The logarithm of an average is above the average of logarithms.
+    assert!(value(&ensemble, "nll") < mean);
+    assert!((value(&ensemble, "nll_of_draws") - mean).abs() < 1e-6);
+    assert_eq!(ensemble["parameters"], 3 * 8_970);
+
+    let compared = json(&["evaluate", &runs[0], "--compare", &runs[1]]);
+    let difference = compared["comparison"]["nll"]["mean"].as_f64().unwrap();
+    assert!((difference - (value(&first, "nll") - value(&second, "nll"))).abs() < 1e-9);
+    assert!(compared["comparison"]["nll"]["p_value"].as_f64().is_some_and(|p| (0.0..=1.0).contains(&p)));
+    let own = json(&["evaluate", &runs[0], "--compare", &runs[0]]);
+    assert_eq!(own["comparison"]["nll"]["mean"], 0.0);
+}
+
+#[test]
+fn dropout_makes_a_point_uncertain() {
+    let folder = Folder::new("dropout");
+    let run = train(&folder, "run", &["posterior.kind=point", "model.dropout=0.2"]);
+    let report = json(&["evaluate", &run, "--samples", "10"]);
+    assert_eq!(report["samples"], 10);
+    assert!(value(&report, "mutual_information") > 1e-3);
+    let both = json(&["evaluate", &run, &run, "--samples", "10"]);
+    // Members draw masks of their own, so the mixture is not the run alone.
+    assert_ne!(value(&both, "nll"), value(&report, "nll"));
+}
+
+#[test]
+fn examples_of_another_kind_are_told_apart_and_numbers_come_in_their_own_units() {
+    let folder = Folder::new("kinds");
+    let run = train(&folder, "run", &["posterior.kind=mean-field"]);
+    // The same examples cannot be told from themselves.
+    let report = json(&["evaluate", &run, "--samples", "5", "--ood", "digits"]);
+    assert_eq!(report["ood"]["entropy"]["auroc"], 0.5);
+
+    // y = 3000 + 500 x, a table of one's own.
+    let rows: String =
+        (0..200).map(|i| format!("{},{}\n", f64::from(i) / 100.0, 3000.0 + 5.0 * f64::from(i))).collect();
+    let table = folder.join("line.csv");
+    fs::write(&table, format!("x,label\n{rows}")).unwrap();
+    let set = format!("data.set={table}");
+    let line = ["model.sizes=1,16,1", "posterior.kind=mean-field", &set, "data.task=values", "data.test=0.2"];
+    let run = train(&folder, "line", &line);
+    let report = json(&["evaluate", &run, "--samples", "10"]);
+    // The targets spread by 289, so an error in standardised units would be below 3.
+    assert!(value(&report, "rmse") > 10.0 && value(&report, "sharpness") > 10.0, "{report}");
+    assert!((0.0..=1.0).contains(&value(&report, "coverage_90")));
+    let (status, message) = code(&["evaluate", &run, "--ood", "digits"]);
+    assert!(status == Some(2) && message.contains("--ood"), "{message}");
+}
+
+#[test]
+fn runs_that_do_not_belong_together_are_refused() {
+    let folder = Folder::new("strangers");
+    let run = train(&folder, "run", &["posterior.kind=point"]);
+    let table = folder.join("t.csv");
+    fs::write(&table, (0..40).fold("x,label\n".to_owned(), |text, i| format!("{text}{i},{}\n", i % 2))).unwrap();
+    let set = format!("data.set={table}");
+    let other = train(&folder, "other", &["model.sizes=1,4,2", "posterior.kind=point", &set]);
+    for args in [vec!["evaluate", &run, &other], vec!["evaluate", &run, "--compare", &other]] {
+        let (status, message) = code(&args);
+        assert!(status == Some(2) && message.contains("was trained on"), "{message}");
+    }
+    let (status, message) = code(&["evaluate", &run, "--ood", &table]);
+    assert!(status == Some(2) && message.contains("takes 64 numbers an example"), "{message}");
+    assert_eq!(code(&["evaluate"]).0, Some(2));
+}
