@@ -5,6 +5,7 @@ pub mod bench;
 mod commands;
 pub mod exit;
 pub mod fetch;
+pub mod inputs;
 mod picture;
 mod table;
 

@@ -23,8 +23,9 @@ pub struct Batch {
     len: usize,
 }
 
+/// Inputs of a batch, row-major.
 #[derive(Clone, Debug, PartialEq)]
-enum HostInputs {
+pub(super) enum HostInputs {
     Rows(Vec<f32>),
     Words(Vec<i32>),
 }
@@ -82,16 +83,7 @@ impl Batch {
     pub fn on(self, device: &Device) -> (Features, Observed) {
         let rows = self.len;
         let shape = |len: usize| [rows, len / rows.max(1)];
-        let features = match self.inputs {
-            HostInputs::Rows(data) => {
-                let shape = shape(data.len());
-                Features::Rows(Tensor::from_data(TensorData::new(data, shape), device))
-            }
-            HostInputs::Words(data) => {
-                let shape = shape(data.len());
-                Features::Words(Tensor::<2, Int>::from_data(TensorData::new(data, shape), device))
-            }
-        };
+        let features = self.inputs.on(rows, device);
         let observed = match self.targets {
             HostTargets::Classes(labels) => Observed::Classes(labels),
             HostTargets::Values(data) => {
@@ -100,6 +92,23 @@ impl Batch {
             }
         };
         (features, observed)
+    }
+}
+
+impl HostInputs {
+    /// The same as a tensor of so many rows; nothing is copied.
+    pub(super) fn on(self, rows: usize, device: &Device) -> Features {
+        let shape = |len: usize| [rows, len / rows.max(1)];
+        match self {
+            Self::Rows(data) => {
+                let shape = shape(data.len());
+                Features::Rows(Tensor::from_data(TensorData::new(data, shape), device))
+            }
+            Self::Words(data) => {
+                let shape = shape(data.len());
+                Features::Words(Tensor::<2, Int>::from_data(TensorData::new(data, shape), device))
+            }
+        }
     }
 }
 

@@ -80,11 +80,11 @@ pub(crate) fn with_contents<T>(
     parsed.map_err(|fault| fault.at(path))
 }
 
-fn open(path: &Path) -> Result<File, DataError> {
+pub(crate) fn open(path: &Path) -> Result<File, DataError> {
     File::open(path).map_err(|error| DataError::io("open", path, &error))
 }
 
-fn no_more(file: &mut impl BufRead) -> Result<(), Fault> {
+pub(crate) fn no_more(file: &mut impl BufRead) -> Result<(), Fault> {
     match file.fill_buf().map_err(read_fault)? {
         [] => Ok(()),
         _ => Err(Fault::GzipTrailing),
@@ -92,7 +92,7 @@ fn no_more(file: &mut impl BufRead) -> Result<(), Fault> {
 }
 
 /// The unpacker's own errors are of these kinds; others come from the file system.
-fn read_fault(error: io::Error) -> Fault {
+pub(crate) fn read_fault(error: io::Error) -> Fault {
     let message = error.to_string();
     match error.kind() {
         io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::bounded::{expect_end, read_len, with_contents};
 use super::error::{DataError, Fault};
+use super::preprocessing::Preprocessing;
 use super::set::{DataSet, Inputs, Scaling, Split, Targets};
 
 /// Pixels of one channel.
@@ -17,6 +18,7 @@ const PLANE: usize = 32 * 32;
 const CHANNELS: usize = 3;
 /// Numbers of an image.
 pub const WIDTH: usize = PLANE * CHANNELS;
+const IMAGE: [usize; 3] = [32, 32, CHANNELS];
 const NUM_COARSE: usize = 20;
 const NUM_FINE: usize = 100;
 /// Images that are in memory a second time while they are transposed.
@@ -156,7 +158,8 @@ fn load_10_sizes(name: &str, folder: &Path, sizes: Sizes) -> Result<DataSet, Dat
     let scaling = Scaling::Centered { divisor: 255.0, means: means(&train.pixels).into() };
     let mut train = train.split(Labels::Ten, scaling.clone());
     let validation = train.split_off(train.len());
-    Ok(DataSet::new(name, [train, validation, test.split(Labels::Ten, scaling)]))
+    let preprocessing = Preprocessing::pixels(WIDTH, scaling.clone(), 255, Some(IMAGE));
+    Ok(DataSet::new(name, [train, validation, test.split(Labels::Ten, scaling)], preprocessing))
 }
 
 /// CIFAR-100 from its two files: 40,000 / 10,000 (the last) / 10,000 images, pixels from 0 to 1.
@@ -171,8 +174,9 @@ fn load_100_sizes(name: &str, folder: &Path, labels: Labels, sizes: Sizes) -> Re
     let scaling = Scaling::Uniform { divisor: 255.0, offset: 0.0 };
     let mut train = Records::read(folder, &["train.bin"], labels, sizes.train)?.split(labels, scaling.clone());
     let validation = train.split_off(sizes.train.saturating_sub(sizes.validation));
-    let test = Records::read(folder, &["test.bin"], labels, sizes.test)?.split(labels, scaling);
-    Ok(DataSet::new(name, [train, validation, test]))
+    let test = Records::read(folder, &["test.bin"], labels, sizes.test)?.split(labels, scaling.clone());
+    let preprocessing = Preprocessing::pixels(WIDTH, scaling, 255, Some(IMAGE));
+    Ok(DataSet::new(name, [train, validation, test], preprocessing))
 }
 
 /// mean over images of pixel/255, place by place, from exact sums.
@@ -194,6 +198,8 @@ fn means(pixels: &[u8]) -> Vec<f32> {
 #[cfg(test)]
 mod tests {
     use super::super::bounded::tests::Folder;
+    use super::super::npy::tests::npy;
+    use super::super::stream::tests::assert_same;
     use super::*;
 
     /// A record whose pixel p of channel c is 80·c + p mod 64.
@@ -275,6 +281,9 @@ mod tests {
         assert_eq!((pixels[0], pixels[1]), (1.0 - 30.0f32 / 255.0, 1.0 - 100.0f32 / 255.0));
         set.train.inputs.gather(&[0], &mut pixels).unwrap();
         assert!((pixels[0] - -20.0 / 255.0).abs() < 1e-7 && pixels[1].abs() < 1e-7, "{:?}", &pixels[..2]);
+        let Inputs::Bytes { data, .. } = &set.train.inputs else { panic!("bytes") };
+        let path = folder.file("x.npy", npy("|u1", "(5, 32, 32, 3)", data));
+        assert_same("streamed", &path, None, &set, &set.train);
     }
 
     #[test]

@@ -24,8 +24,10 @@ use super::shuffle::permutation;
 pub const EMBEDDED: &[u8] = include_bytes!("digits.csv.gz");
 /// Number of digits.
 pub const NUM_EXAMPLES: usize = 1797;
+/// Rows, and columns, of a digit.
+pub const SIDE: usize = 8;
 /// Pixels of a digit: 8 rows of 8.
-pub const NUM_PIXELS: usize = 64;
+pub const NUM_PIXELS: usize = SIDE * SIDE;
 /// Number of classes: the label of a digit is the digit.
 pub const NUM_CLASSES: usize = 10;
 /// The darkest pixel: a pixel counts the dark points in a 4×4 block of the scan.

@@ -379,6 +379,67 @@ pub enum Fault {
         /// What these have.
         found: String,
     },
+    /// An archive of which it is not clear which array is meant.
+    #[error("expected the name of one of the arrays {names}, found {found}")]
+    WhichArray {
+        /// The names that there are.
+        names: String,
+        /// The name that was given.
+        found: String,
+    },
+
+    /// Inputs in a file of no form that is read.
+    #[error("expected {expected}")]
+    InputForm {
+        /// What is read.
+        expected: &'static str,
+    },
+    /// Inputs of another kind than the network was trained on.
+    #[error("expected {expected}, as the network was trained on, found {found}")]
+    InputKind {
+        /// What the network wants.
+        expected: &'static str,
+        /// What there is.
+        found: &'static str,
+    },
+    /// A row of another width.
+    #[error("expected {expected} numbers a row, found {found}")]
+    Width {
+        /// As many as the network has inputs.
+        expected: usize,
+        /// As many as there are.
+        found: usize,
+    },
+    /// A number of a row that is not what it should be.
+    #[error("column {column}: expected {expected}, found {found}")]
+    Value {
+        /// Column.
+        column: usize,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// Pixels on another scale.
+    #[error("expected pixels from 0 to {max}, found fractions from 0 to 1: multiply them by {max}")]
+    Fractions {
+        /// The largest pixel.
+        max: u8,
+    },
+    /// A column with another name than in the table that the network was trained on.
+    #[error("expected the columns of the training table in their order, `{expected}` here, found `{found}`")]
+    Column {
+        /// The name in the training table.
+        expected: String,
+        /// The name in this one.
+        found: String,
+    },
+    /// A file that is no image, or a damaged one.
+    #[error("expected a PNG image: {message}")]
+    Png {
+        /// What the decoder says.
+        message: String,
+    },
     /// What is wrong with one array of several.
     #[error("{array}: {fault}")]
     In {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::bounded::{MAX_BYTES, checked_len, expect_end, read_array, read_len, with_contents};
 use super::error::{DataError, Fault, product};
+use super::preprocessing::Preprocessing;
 use super::set::{DataSet, Inputs, Scaling, Split, Targets};
 
 /// Images of the training file.
@@ -38,15 +39,11 @@ impl Idx {
     /// # Errors
     /// One variant of [`Fault`] for each way the bytes can be wrong. Memory stays within what really arrives.
     pub fn parse(mut reader: impl Read, rank: u8) -> Result<Self, Fault> {
-        let [zero, also_zero, kind, found] = read_array(&mut reader, "idx header")?;
-        match [zero, also_zero] {
-            [0, 0] if kind != TYPE_BYTES => return Err(Fault::IdxType { found: kind }),
-            [0, 0] if found != rank => return Err(Fault::IdxRank { expected: rank, found }),
-            [0, 0] => {}
-            found => return Err(Fault::IdxMagic { found }),
+        let found = read_rank(&mut reader)?;
+        if found != rank {
+            return Err(Fault::IdxRank { expected: rank, found });
         }
-        let sizes = (0..rank).map(|_| read_array(&mut reader, "idx header").map(u32::from_be_bytes));
-        let dims = sizes.map(|size| size.map(|size| size as usize)).collect::<Result<Vec<_>, _>>()?;
+        let dims = read_sizes(&mut reader, rank)?;
         let len = checked_len(&dims, "bytes", MAX_BYTES)?;
         let data = read_len(&mut reader, "idx data", len)?;
         expect_end(&mut reader, "idx data", len)?;
@@ -60,6 +57,26 @@ impl Idx {
         }
         Ok(idx.data)
     }
+}
+
+/// The number of dimensions, which ends the first four bytes.
+fn read_rank(reader: &mut impl Read) -> Result<u8, Fault> {
+    match read_array(reader, "idx header")? {
+        [0, 0, TYPE_BYTES, rank] => Ok(rank),
+        [0, 0, found, _] => Err(Fault::IdxType { found }),
+        [first, second, ..] => Err(Fault::IdxMagic { found: [first, second] }),
+    }
+}
+
+fn read_sizes(reader: &mut impl Read, rank: u8) -> Result<Vec<usize>, Fault> {
+    let sizes = (0..rank).map(|_| read_array(reader, "idx header").map(u32::from_be_bytes));
+    sizes.map(|size| size.map(|size| size as usize)).collect()
+}
+
+/// Everything before the bytes, of any number of dimensions.
+pub(crate) fn read_dims(reader: &mut impl Read) -> Result<Vec<usize>, Fault> {
+    let rank = read_rank(reader)?;
+    read_sizes(reader, rank)
 }
 
 /// Sizes of the two files.
@@ -82,18 +99,26 @@ fn load_sizes(name: &str, folder: &Path, sizes: Sizes) -> Result<DataSet, DataEr
     let mut train = split(folder, "train", sizes.train)?;
     let validation = train.split_off(sizes.train.saturating_sub(sizes.validation));
     let test = split(folder, "t10k", sizes.test)?;
-    Ok(DataSet::new(name, [train, validation, test]))
+    Ok(DataSet::new(
+        name,
+        [train, validation, test],
+        Preprocessing::pixels(SIDE * SIDE, scaling(), 255, Some([SIDE, SIDE, 1])),
+    ))
 }
 
 fn split(folder: &Path, part: &str, len: usize) -> Result<Split, DataError> {
     let data = Idx::read(&plain_or_gz(folder, &format!("{part}-images-idx3-ubyte")), &[len, SIDE, SIDE])?;
     let path = plain_or_gz(folder, &format!("{part}-labels-idx1-ubyte"));
     let labels = labels(&Idx::read(&path, &[len])?).map_err(|fault| fault.at(&path))?;
-    let scaling = Scaling::Uniform { divisor: 127.5, offset: 1.0 };
     Ok(Split {
-        inputs: Inputs::Bytes { data, width: SIDE * SIDE, scaling },
+        inputs: Inputs::Bytes { data, width: SIDE * SIDE, scaling: scaling() },
         targets: Targets::Classes { labels, num_classes: NUM_CLASSES },
     })
+}
+
+/// From −1 to 1.
+fn scaling() -> Scaling {
+    Scaling::Uniform { divisor: 127.5, offset: 1.0 }
 }
 
 fn labels(bytes: &[u8]) -> Result<Vec<u32>, Fault> {
@@ -113,6 +138,7 @@ pub(crate) fn plain_or_gz(folder: &Path, name: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::super::bounded::tests::{Folder, gzip};
+    use super::super::stream::tests::assert_same;
     use super::*;
 
     const TINY: Sizes = Sizes { train: 5, validation: 2, test: 1 };
@@ -143,6 +169,13 @@ mod tests {
     fn an_array_is_read_as_its_header_says() {
         let array = Idx::parse(&idx(&[2, 1, 3], &[1, 2, 3, 4, 5, 6])[..], 3).unwrap();
         assert_eq!(array, Idx { dims: vec![2, 1, 3], data: vec![1, 2, 3, 4, 5, 6] });
+    }
+
+    #[test]
+    fn the_test_file_streamed_is_the_data_sets_own_test_part() {
+        let folder = tiny();
+        let set = load_sizes("mnist", &folder.0, TINY).unwrap();
+        assert_same("packed", &folder.0.join("t10k-images-idx3-ubyte.gz"), None, &set, &set.test);
     }
 
     #[test]

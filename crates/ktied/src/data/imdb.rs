@@ -15,6 +15,7 @@ use serde::{Deserialize, de::DeserializeSeed};
 use super::bounded::{read_file, read_text};
 use super::digest::Digest;
 use super::error::{DataError, Fault};
+use super::preprocessing::{Preprocessing, Steps};
 use super::set::{DataSet, Inputs, Split, Targets};
 use super::shuffle::permutation;
 use super::words::{Vocabulary, spaced};
@@ -161,8 +162,8 @@ pub fn load(name: &str, folder: &Path, vocabulary: usize, length: usize) -> Resu
     Ok(data_set(name, &read(folder)?, vocabulary, length, NUM_VALIDATION))
 }
 
-fn data_set(name: &str, reviews: &Reviews, vocabulary: usize, length: usize, num_validation: usize) -> DataSet {
-    let vocabulary = Vocabulary::new(&reviews.train, vocabulary);
+fn data_set(name: &str, reviews: &Reviews, size: usize, length: usize, num_validation: usize) -> DataSet {
+    let vocabulary = Vocabulary::new(&reviews.train, size);
     let key = NoiseKey::new(SHUFFLE_SEED).child(Purpose::Shuffle);
     let order = permutation(reviews.train.len(), key);
     let split = |texts: &[String], order: &[usize]| {
@@ -177,7 +178,9 @@ fn data_set(name: &str, reviews: &Reviews, vocabulary: usize, length: usize, num
     let mut train = split(&reviews.train, &order);
     let validation = train.split_off(reviews.train.len().saturating_sub(num_validation));
     let in_order: Vec<usize> = (0..reviews.test.len()).collect();
-    DataSet::new(name, [train, validation, split(&reviews.test, &in_order)])
+    let test = split(&reviews.test, &in_order);
+    let steps = Steps::Words { size, vocabulary: Some(vocabulary.into()) };
+    DataSet::new(name, [train, validation, test], Preprocessing { width: length, steps })
 }
 
 /// SHA-256 of all words, in hexadecimal: one space after each, one line feed after each review, training reviews first.

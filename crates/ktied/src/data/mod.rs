@@ -27,6 +27,7 @@ pub mod npy;
 pub mod npz;
 pub mod own;
 pub mod place;
+mod preprocessing;
 mod raw;
 #[cfg(test)]
 mod real;
@@ -34,11 +35,13 @@ mod set;
 pub mod shuffle;
 mod spec;
 pub mod standard;
+pub mod stream;
 pub mod uci;
 pub mod words;
 
 pub use batcher::{Batch, Batches, ahead, in_order};
 pub use error::{DataError, Fault};
+pub use preprocessing::{Preprocessing, Steps};
 pub use raw::MAX_CLASSES;
 pub use set::{DataSet, Inputs, Scaling, Split, Targets, Units};
 pub use spec::{DataSpec, MAX_LENGTH, MAX_VOCABULARY, Task, load};

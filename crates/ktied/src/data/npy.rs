@@ -55,10 +55,7 @@ impl Npy {
 
     /// Like [`Npy::parse`] for an array of at most `limit` bytes.
     pub(crate) fn parse_within(mut reader: impl Read, limit: usize) -> Result<Self, Fault> {
-        let header = Header::parse(&mut reader)?;
-        if header.fortran_order {
-            return Err(Fault::NpyOrder);
-        }
+        let header = Header::parse_row_major(&mut reader)?;
         let values = Values::parse(&mut reader, &header, limit)?;
         Ok(Self { shape: header.shape, values })
     }
@@ -78,6 +75,12 @@ impl Header {
         };
         let len = checked_len(&[len as usize], "bytes of .npy header", MAX_HEADER_BYTES)?;
         parse_header(&read_len(reader, ".npy header", len)?)
+    }
+
+    /// The same, of an array whose rows lie one after another.
+    pub(crate) fn parse_row_major(reader: &mut impl Read) -> Result<Self, Fault> {
+        let header = Self::parse(reader)?;
+        if header.fortran_order { Err(Fault::NpyOrder) } else { Ok(header) }
     }
 
     /// Reads the elements, of `size` bytes each, and nothing may follow them.

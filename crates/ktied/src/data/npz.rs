@@ -11,7 +11,7 @@ use super::error::{Fault, quote};
 use super::npy::Npy;
 
 /// The most entries that are looked at.
-const MAX_ENTRIES: usize = 64;
+pub(crate) const MAX_ENTRIES: usize = 64;
 
 /// The arrays of an archive by name, without `.npy`. Those that `wanted` does not name are refused, not skipped: one of
 /// them may be a name that was misspelt.
@@ -83,7 +83,7 @@ fn read<T>(
     }
 }
 
-fn zip(error: rawzip::Error) -> Fault {
+pub(crate) fn zip(error: rawzip::Error) -> Fault {
     Fault::Zip { message: error.to_string() }
 }
 

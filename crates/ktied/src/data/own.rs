@@ -16,6 +16,7 @@ use super::csv::Csv;
 use super::error::{DataError, Fault, product};
 use super::npy::{Npy, Values};
 use super::npz;
+use super::preprocessing::Steps;
 use super::raw::{MAX_CLASSES, Raw, RawInputs, RawTargets, Rows};
 use super::set::DataSet;
 use super::spec::{DataSpec, Task};
@@ -111,13 +112,23 @@ fn inputs(Npy { shape, values }: Npy, vocabulary: usize) -> Result<RawInputs, Fa
     if *len == 0 || width == 0 {
         return Err(Fault::Empty { what: "number" });
     }
+    let size = vocabulary;
     Ok(match values {
-        Values::U8(data) => RawInputs::Bytes { data, width },
+        Values::U8(data) => RawInputs::Bytes { data, width, image: image(rest) },
         Values::F32(data) => RawInputs::Floats { data: finite(data)?, width },
         Values::F64(data) => RawInputs::Floats { data: finite(data)?, width },
-        Values::I32(data) => RawInputs::Tokens { data: below(data, vocabulary, "a word")?, width },
-        Values::I64(data) => RawInputs::Tokens { data: below(data, vocabulary, "a word")?, width },
+        Values::I32(data) => RawInputs::Tokens { data: below(data, vocabulary, "a word")?, width, size },
+        Values::I64(data) => RawInputs::Tokens { data: below(data, vocabulary, "a word")?, width, size },
     })
+}
+
+/// Height, width and channels of an image of bytes, channels last, if the shape is one's.
+fn image(shape: &[usize]) -> Option<[usize; 3]> {
+    match *shape {
+        [height, width] => Some([height, width, 1]),
+        [height, width, channels @ (1 | 3)] => Some([height, width, channels]),
+        _ => None,
+    }
 }
 
 fn targets(Npy { shape, values }: Npy, task: Task) -> Result<RawTargets, Fault> {
@@ -184,7 +195,10 @@ fn csv_set(bytes: &[u8], name: &str, spec: &DataSpec) -> Result<DataSet, Fault> 
     let Csv { columns, features, labels } = Csv::parse(bytes, label)?;
     let (targets, class_names) = csv_targets(labels, spec.task)?;
     let raw = Raw { inputs: RawInputs::Floats { data: features, width: columns.len() }, targets };
-    let set = raw.divided(name, spec)?;
+    let mut set = raw.divided(name, spec)?;
+    if let Steps::Columns { names, .. } = &mut set.preprocessing.steps {
+        *names = columns;
+    }
     Ok(DataSet { class_names, ..set })
 }
 
@@ -233,14 +247,14 @@ impl Raw {
     /// The examples of both, if they are of one kind and width.
     fn followed_by(self, next: Self) -> Result<Self, Fault> {
         let inputs = match (self.inputs, next.inputs) {
-            (RawInputs::Bytes { data, width }, RawInputs::Bytes { data: next, width: w }) if w == width => {
-                RawInputs::Bytes { data: [data, next].concat(), width }
+            (RawInputs::Bytes { data, width, image }, RawInputs::Bytes { data: next, width: w, .. }) if w == width => {
+                RawInputs::Bytes { data: [data, next].concat(), width, image }
             }
             (RawInputs::Floats { data, width }, RawInputs::Floats { data: next, width: w }) if w == width => {
                 RawInputs::Floats { data: [data, next].concat(), width }
             }
-            (RawInputs::Tokens { data, width }, RawInputs::Tokens { data: next, width: w }) if w == width => {
-                RawInputs::Tokens { data: [data, next].concat(), width }
+            (RawInputs::Tokens { data, width, size }, RawInputs::Tokens { data: next, width: w, .. }) if w == width => {
+                RawInputs::Tokens { data: [data, next].concat(), width, size }
             }
             (first, next) => return Err(Fault::Unlike { expected: first.kind(), found: next.kind() }),
         };

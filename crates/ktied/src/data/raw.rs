@@ -3,6 +3,7 @@
 use ktied_kernels::{NoiseKey, Purpose};
 
 use super::error::Fault;
+use super::preprocessing::{Preprocessing, Steps};
 use super::set::{DataSet, Inputs, Scaling, Split, Targets, Units};
 use super::shuffle::permutation;
 
@@ -12,9 +13,21 @@ pub const MAX_CLASSES: usize = 1 << 16;
 /// Inputs before they are scaled, `width` a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RawInputs {
-    Bytes { data: Vec<u8>, width: usize },
-    Floats { data: Vec<f64>, width: usize },
-    Tokens { data: Vec<u32>, width: usize },
+    Bytes {
+        data: Vec<u8>,
+        width: usize,
+        image: Option<[usize; 3]>,
+    },
+    Floats {
+        data: Vec<f64>,
+        width: usize,
+    },
+    /// Words below `size`.
+    Tokens {
+        data: Vec<u32>,
+        width: usize,
+        size: usize,
+    },
 }
 
 /// Targets before they are scaled.
@@ -61,25 +74,32 @@ impl Raw {
             return Err(Fault::Empty { what: "training example" });
         }
         let train = standardize.then_some(&rows.train[..]);
-        let inputs = self.inputs.scaled(train);
+        let (inputs, preprocessing) = self.inputs.scaled(train);
         let targets = self.targets.scaled(train)?;
         let split =
             |rows: &[usize]| Split { inputs: take_inputs(&inputs, rows), targets: take_targets(&targets, rows) };
-        Ok(DataSet::new(name, [split(&rows.train), split(&rows.validation), split(&rows.test)]))
+        Ok(DataSet::new(name, [split(&rows.train), split(&rows.validation), split(&rows.test)], preprocessing))
     }
 }
 
 impl RawInputs {
-    fn scaled(self, train: Option<&[usize]>) -> Inputs {
+    fn scaled(self, train: Option<&[usize]>) -> (Inputs, Preprocessing) {
         match self {
-            Self::Bytes { data, width } => {
-                Inputs::Bytes { data, width, scaling: Scaling::Uniform { divisor: 255.0, offset: 0.0 } }
+            Self::Bytes { data, width, image } => {
+                let scaling = Scaling::Uniform { divisor: 255.0, offset: 0.0 };
+                let preprocessing = Preprocessing::pixels(width, scaling.clone(), u8::MAX, image);
+                (Inputs::Bytes { data, width, scaling }, preprocessing)
             }
             Self::Floats { data, width } => {
-                let (data, units) = standardized(&data, width, train);
-                Inputs::Floats { data, width, units }
+                let (data, Columns { loc, scale }) = standardized(&data, width, train);
+                let units = Columns::single(&loc, &scale);
+                let steps = Steps::Columns { names: Vec::new(), loc, scale };
+                (Inputs::Floats { data, width, units }, Preprocessing { width, steps })
             }
-            Self::Tokens { data, width } => Inputs::Tokens { data, width },
+            Self::Tokens { data, width, size } => {
+                let steps = Steps::Words { size, vocabulary: None };
+                (Inputs::Tokens { data, width }, Preprocessing { width, steps })
+            }
         }
     }
 }
@@ -96,24 +116,37 @@ impl RawTargets {
                 Ok(Targets::Classes { labels, num_classes })
             }
             Self::Values { data, width } => {
-                let (data, units) = standardized(&data, width, train);
-                Ok(Targets::Values { data, width, units })
+                let (data, Columns { loc, scale }) = standardized(&data, width, train);
+                Ok(Targets::Values { data, width, units: Columns::single(&loc, &scale) })
             }
         }
     }
 }
 
+/// Means and standard deviations of columns; none if nothing was standardised.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Columns {
+    loc: Vec<f64>,
+    scale: Vec<f64>,
+}
+
+impl Columns {
+    fn single(loc: &[f64], scale: &[f64]) -> Units {
+        let single = |numbers: &[f64]| numbers.iter().map(|&x| x as f32).collect();
+        Units { loc: single(loc), scale: single(scale) }
+    }
+}
+
 /// (x − loc)/scale, column by column, with mean and standard deviation of the rows `train`; without them, x itself.
-fn standardized(data: &[f64], width: usize, train: Option<&[usize]>) -> (Vec<f32>, Units) {
+fn standardized(data: &[f64], width: usize, train: Option<&[usize]>) -> (Vec<f32>, Columns) {
     let Some(train) = train else {
-        return (data.iter().map(|&x| x as f32).collect(), Units::default());
+        return (data.iter().map(|&x| x as f32).collect(), Columns::default());
     };
     let width = width.max(1);
     let (loc, scale): (Vec<f64>, Vec<f64>) = (0..width).map(|column| moments(data, width, column, train)).unzip();
     let columns = loc.iter().zip(&scale).cycle();
     let scaled = data.iter().zip(columns).map(|(x, (loc, scale))| ((x - loc) / scale) as f32).collect();
-    let single = |numbers: Vec<f64>| numbers.into_iter().map(|x| x as f32).collect();
-    (scaled, Units { loc: single(loc), scale: single(scale) })
+    (scaled, Columns { loc, scale })
 }
 
 /// Mean and (population) standard deviation; 1 instead of 0, so that a constant column becomes 0 and not NaN.
@@ -195,15 +228,15 @@ mod tests {
     #[test]
     fn a_constant_column_whose_mean_is_rounded_becomes_zero_not_noise() {
         let data = vec![0.1; 7];
-        let (scaled, units) = standardized(&data, 1, Some(&[0, 1, 2, 3, 4, 5, 6]));
+        let (scaled, columns) = standardized(&data, 1, Some(&[0, 1, 2, 3, 4, 5, 6]));
         assert!(scaled.iter().all(|x| x.abs() < 1e-6), "{scaled:?}");
-        assert_eq!(units.scale, [1.0]);
+        assert_eq!(columns.scale, [1.0]);
     }
 
     #[test]
     fn nothing_to_train_on_and_classes_without_end_are_refused() {
         let raw = |label| Raw {
-            inputs: RawInputs::Tokens { data: vec![1], width: 1 },
+            inputs: RawInputs::Tokens { data: vec![1], width: 1, size: 2 },
             targets: RawTargets::Classes { labels: vec![label] },
         };
         let rows = |train: &[usize]| Rows { train: train.into(), validation: vec![], test: vec![] };

@@ -6,9 +6,12 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use super::bounded::tests::Folder;
 use super::imdb::{self, words_digest};
+use super::npy::tests::npy;
+use super::stream::tests::assert_same;
 use super::words::{FIRST_WORD, Vocabulary};
-use super::{DataSet, DataSpec, Inputs, Split, Targets, Units, load, place, standard::STANDARD};
+use super::{DataSet, DataSpec, Inputs, Split, Targets, Units, idx, load, place, standard::STANDARD, stream};
 
 /// Past the test runner, which keeps what a passing test prints.
 fn say(text: &str) {
@@ -184,5 +187,51 @@ fn the_contents_of_all_files_have_the_known_digests() {
         let folder = set.find(std::slice::from_ref(&dir)).unwrap();
         let wrong: Vec<_> = set.check(&folder).unwrap().into_iter().filter(|checked| !checked.is_right()).collect();
         assert!(wrong.is_empty(), "{}: {wrong:?}", set.name);
+    }
+}
+
+#[test]
+fn the_raw_files_streamed_are_the_data_sets_own_inputs_bit_for_bit() {
+    let name = "the_raw_files_streamed_are_the_data_sets_own_inputs_bit_for_bit";
+    let (Some(dir), folder) = (data_dir(name), Folder::new()) else { return };
+    for set in ["mnist", "fashion-mnist"] {
+        let path = idx::plain_or_gz(&dir.join(set), "t10k-images-idx3-ubyte");
+        let set = load(&DataSpec::named(set)).unwrap();
+        assert_same(&set.name, &path, None, &set, &set.test);
+    }
+    for (set, file, num_labels) in [("cifar10", "test_batch.bin", 1), ("cifar100", "test.bin", 2)] {
+        let bytes = std::fs::read(dir.join(set).join(file)).unwrap();
+        let pixel = |image: &[u8], place: usize| image[num_labels + place % 3 * 1024 + place / 3];
+        let images = bytes.chunks(3072 + num_labels);
+        let last: Vec<u8> = images.clone().flat_map(|image| (0..3072).map(|place| pixel(image, place))).collect();
+        let set = load(&DataSpec::named(set)).unwrap();
+        let path = folder.file("x.npy", npy("|u1", "(10000, 32, 32, 3)", &last));
+        assert_same(&set.name, &path, None, &set, &set.test);
+        let first: Vec<u8> = images.flat_map(|image| image[num_labels..].to_vec()).collect();
+        let path = folder.file("x.npy", npy("|u1", "(10000, 3, 32, 32)", &first));
+        assert!(stream::open(&path, None, &set.preprocessing).is_err(), "channels first");
+    }
+    let set = load(&DataSpec::named("imdb")).unwrap();
+    let texts = imdb::read(&dir.join("imdb")).unwrap().test;
+    let lines: String = texts.iter().map(|text| text.replace('\n', " ") + "\n").collect();
+    assert_same("imdb", &folder.file("reviews.txt", lines), None, &set, &set.test);
+}
+
+#[test]
+fn a_uci_tables_test_rows_streamed_are_the_data_sets_own_inputs_bit_for_bit() {
+    let name = "a_uci_tables_test_rows_streamed_are_the_data_sets_own_inputs_bit_for_bit";
+    let (Some(dir), folder) = (data_dir(name), Folder::new()) else { return };
+    for table in ["yacht", "naval-propulsion-plant"] {
+        let files = dir.join("uci/UCI_Datasets").join(table).join("data");
+        let text = |name: &str| std::fs::read_to_string(files.join(name)).unwrap();
+        let numbers = |name: &str| -> Vec<usize> {
+            text(name).split_whitespace().map(|field| field.parse::<f64>().unwrap() as usize).collect()
+        };
+        let (data, columns) = (text("data.txt"), numbers("index_features.txt"));
+        let rows: Vec<Vec<&str>> = data.lines().map(|line| line.split_whitespace().collect()).collect();
+        let row = |row: usize| columns.iter().map(|&column| rows[row][column]).collect::<Vec<_>>().join(",");
+        let lines: String = numbers("index_test_0.txt").into_iter().map(|test| row(test) + "\n").collect();
+        let set = load(&DataSpec::named(format!("uci/{table}"))).unwrap();
+        assert_same(table, &folder.file("x.csv", lines), None, &set, &set.test);
     }
 }

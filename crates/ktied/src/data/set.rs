@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::digest::Digest;
 use super::error::DataError;
+use super::preprocessing::Preprocessing;
 
 /// A data set in three parts that share their widths, scalings and classes.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,8 @@ pub struct DataSet {
     pub class_names: Vec<String>,
     /// SHA-256 of all numbers above, in hexadecimal: the same digest, the same data.
     pub digest: String,
+    /// How the inputs were made of the files, for more of them.
+    pub preprocessing: Preprocessing,
 }
 
 /// One part of a data set.
@@ -111,11 +114,21 @@ pub struct Units {
 }
 
 impl DataSet {
-    pub(crate) fn new(name: &str, [train, validation, test]: [Split; 3]) -> Self {
+    pub(crate) fn new(name: &str, [train, validation, test]: [Split; 3], preprocessing: Preprocessing) -> Self {
         let mut digest = Digest::default();
         [&train, &validation, &test].into_iter().for_each(|split| digest.split(split));
         let (name, digest) = (name.into(), digest.hex());
-        Self { name, train, validation, test, class_names: Vec::new(), digest }
+        Self { name, train, validation, test, class_names: Vec::new(), digest, preprocessing }
+    }
+}
+
+impl Scaling {
+    /// The number that a byte at this place becomes, or what lies between two; as [`Inputs::gather`] does it.
+    pub fn apply(&self, place: usize, byte: f32) -> f32 {
+        match self {
+            Self::Uniform { divisor, offset } => byte / divisor - offset,
+            Self::Centered { divisor, means } => byte / divisor - means.get(place).copied().unwrap_or_default(),
+        }
     }
 }
 

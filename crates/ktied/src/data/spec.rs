@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digits::Digits;
 use super::error::DataError;
+use super::preprocessing::Preprocessing;
 use super::set::{DataSet, Inputs, Scaling, Split, Targets};
 use super::standard::{Kind, Standard};
 use super::{cifar, digits, idx, imdb, own, place, uci, words};
@@ -173,11 +174,12 @@ fn load_standard(set: &Standard, spec: &DataSpec) -> Result<DataSet, DataError> 
 fn embedded(name: &str) -> Result<DataSet, DataError> {
     let digits = Digits::embedded().map_err(|error| DataError::Embedded { message: error.to_string() })?;
     let (images, _) = digits.pixels().as_chunks::<{ digits::NUM_PIXELS }>();
+    let scaling = Scaling::Uniform { divisor: digits::MAX_PIXEL.into(), offset: 0.0 };
     let split = |rows: &[usize]| Split {
         inputs: Inputs::Bytes {
             data: rows.iter().filter_map(|&row| images.get(row)).flatten().copied().collect(),
             width: digits::NUM_PIXELS,
-            scaling: Scaling::Uniform { divisor: digits::MAX_PIXEL.into(), offset: 0.0 },
+            scaling: scaling.clone(),
         },
         targets: Targets::Classes {
             labels: rows.iter().filter_map(|&row| digits.labels().get(row)).map(|&label| label.into()).collect(),
@@ -185,7 +187,9 @@ fn embedded(name: &str) -> Result<DataSet, DataError> {
         },
     };
     let rows = digits::split_rows();
-    Ok(DataSet::new(name, [split(&rows.train), split(&[]), split(&rows.test)]))
+    let image = Some([digits::SIDE, digits::SIDE, 1]);
+    let preprocessing = Preprocessing::pixels(digits::NUM_PIXELS, scaling.clone(), digits::MAX_PIXEL, image);
+    Ok(DataSet::new(name, [split(&rows.train), split(&[]), split(&rows.test)], preprocessing))
 }
 
 #[cfg(test)]

@@ -80,7 +80,7 @@ impl Vocabulary {
     }
 
     /// From the last word backwards, so that no more words are looked at than fit.
-    fn fill(&self, row: &mut [u32], text: &str) {
+    pub(crate) fn fill(&self, row: &mut [u32], text: &str) {
         let lower = text.to_ascii_lowercase();
         let numbers = words(lower.as_bytes()).rev().map(|word| self.ids.get(word).copied().unwrap_or(UNKNOWN));
         let numbers = numbers.chain(std::iter::once(START));

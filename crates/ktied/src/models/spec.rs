@@ -119,6 +119,15 @@ impl ModelSpec {
         }
     }
 
+    /// Height, width and channels of the images that the network sees, if it sees images.
+    pub fn image(&self) -> Option<[usize; 3]> {
+        match self {
+            Self::LeNet(spec) => Some([spec.side, spec.side, spec.channels]),
+            Self::ResNet18(spec) => Some([spec.side, spec.side, spec.channels]),
+            Self::Mlp(_) | Self::Lstm(_) => None,
+        }
+    }
+
     /// How many numbers the network gives an example.
     pub fn outputs(&self) -> usize {
         match self {

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use ktied::checkpoint::Checkpoint;
 use ktied::config::{Config, Preset, Tree};
-use ktied::data::{Batches, DataSet, Inputs, Scaling, Split, Targets, Units};
+use ktied::data::{Batches, DataSet, Inputs, Preprocessing, Scaling, Split, Targets, Units};
 use ktied::noise;
 use ktied::train::{Outcome, Trainer, Writer, fit};
 use ktied::{NoiseKey, Purpose};
@@ -48,7 +48,9 @@ fn split(
 
 fn data_set(name: &str, inputs: impl Fn(usize, u64) -> Inputs, targets: impl Fn(usize, u64) -> Targets) -> DataSet {
     let [train, validation, test] = [(22, 1), (7, 2), (5, 3)].map(|(len, seed)| split(&inputs, &targets, len, seed));
-    DataSet { name: name.into(), train, validation, test, class_names: Vec::new(), digest: format!("digest of {name}") }
+    let (class_names, digest) = (Vec::new(), format!("digest of {name}"));
+    let preprocessing = Preprocessing::plain(train.inputs.width());
+    DataSet { name: name.into(), train, validation, test, class_names, digest, preprocessing }
 }
 
 fn classes(count: usize) -> impl Fn(usize, u64) -> Targets {
