@@ -56,6 +56,8 @@ pub enum Command {
     Train(Train),
     /// Judge a trained run: −ELBO, NLL, accuracy, Brier score and calibration, with standard errors.
     Evaluate(Evaluate),
+    /// Predict what a run, or an ensemble of runs, says of new inputs, with how sure it is.
+    Predict(Predict),
     /// Say what a run or a checkpoint holds.
     Inspect(Inspect),
     /// Look inside a posterior: spectra, variance explained, heat maps, and the rank that would be enough.
@@ -158,6 +160,41 @@ pub struct Evaluate {
     /// Folder for the report and its pictures; the run's own, evaluation, if not given (of several runs: none).
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// The checkpoint with the best validation instead of the newest.
+    #[arg(long)]
+    pub best: bool,
+    /// Folder of data sets, where it is not the one that the run remembers.
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+/// `ktied predict`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  ktied predict runs/mnist --input digits/ --out predictions.csv\n  ktied predict runs/imdb --input reviews.txt --out predictions.jsonl\n  ktied predict runs/table --input new.csv --level 0.9 --skip-bad --out predictions.csv\n\nInputs: .npy, .npz (--array NAME), .csv, idx files, all of these also as .gz but for .npz; PNG images or a folder of\nthem; .txt with one text a line. Numbers are as in the training files: pixels from 0 to 255, columns in their own units."
+)]
+pub struct Predict {
+    /// Folders of one run, or of the members of an ensemble.
+    #[arg(value_name = "RUN", required = true)]
+    pub runs: Vec<PathBuf>,
+    /// What to predict for.
+    #[arg(long, value_name = "FILE|DIR")]
+    pub input: PathBuf,
+    /// Which array of an .npz archive.
+    #[arg(long, value_name = "NAME")]
+    pub array: Option<String>,
+    /// File to write: .csv, or .jsonl for one JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Draws of the weights of each run.
+    #[arg(long, default_value = "100", value_name = "S", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub samples: u64,
+    /// Mass of the central interval around a predicted number.
+    #[arg(long, default_value_t = 0.95, value_name = "L")]
+    pub level: f64,
+    /// Leave out rows that are not as they should be, and count them, instead of stopping at the first.
+    #[arg(long)]
+    pub skip_bad: bool,
     /// The checkpoint with the best validation instead of the newest.
     #[arg(long)]
     pub best: bool,

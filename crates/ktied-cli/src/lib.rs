@@ -36,6 +36,7 @@ fn in_pool(args: &Args) -> Result<(), Failure> {
         Command::Demo(demo) => commands::demo::run(demo, args),
         Command::Train(train) => commands::train::run(train, args),
         Command::Evaluate(evaluate) => commands::evaluate::run(evaluate, args),
+        Command::Predict(predict) => commands::predict::run(predict, args),
         Command::Inspect(inspect) => commands::inspect::run(inspect, args),
         Command::Analyze(analyze) => commands::analyze::run(analyze, args),
         Command::Compress(compress) => commands::compress::run(compress, args),

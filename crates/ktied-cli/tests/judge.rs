@@ -122,3 +122,84 @@ fn runs_that_do_not_belong_together_are_refused() {
     assert!(status == Some(2) && message.contains("takes 64 numbers an example"), "{message}");
     assert_eq!(code(&["evaluate"]).0, Some(2));
 }
+
+/// Rows of 64 pixels from 0 to 16.
+fn pixels(rows: usize) -> String {
+    let row = |i: usize| (0..64).map(|j| ((i * 7 + j * j) % 17).to_string()).collect::<Vec<_>>().join(",");
+    (0..rows).map(|i| row(i) + "\n").collect()
+}
+
+#[test]
+fn predictions_come_in_order_with_their_uncertainty_as_csv_and_as_json_lines() {
+    let folder = Folder::new("predict");
+    let run = train(&folder, "run", &["posterior.kind=k-tied:2"]);
+    // More rows than a batch holds.
+    let (input, rows) = (folder.join("new.csv"), 1203);
+    fs::write(&input, pixels(rows)).unwrap();
+    let [csv, jsonl] = ["out.csv", "out.jsonl"].map(|name| folder.join(name));
+    let report = json(&["predict", &run, "--input", &input, "--samples", "3", "--out", &csv]);
+    assert_eq!((&report["examples"], &report["skipped"]), (&rows.into(), &0.into()));
+    json(&["predict", &run, "--input", &input, "--samples", "3", "--out", &jsonl]);
+    let text = fs::read_to_string(&csv).unwrap();
+    let heading: Vec<&str> = text.lines().next().unwrap().split(',').collect();
+    assert_eq!(&heading[..6], ["name", "class", "confidence", "entropy", "mutual_information", "p_0"]);
+    let objects = fs::read_to_string(&jsonl).unwrap();
+    assert_eq!((text.lines().count(), objects.lines().count()), (rows + 1, rows));
+    for (number, (line, object)) in (1..).zip(text.lines().skip(1).zip(objects.lines())) {
+        let cells: Vec<&str> = line.split(',').collect();
+        let object: Value = serde_json::from_str(object).unwrap();
+        assert_eq!((cells[0], object["name"].as_str()), (number.to_string().as_str(), Some(cells[0])));
+        let sum: f64 = cells[5..].iter().map(|p| p.parse::<f64>().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-9);
+        let class: usize = cells[1].parse().unwrap();
+        assert_eq!(object[format!("p_{class}")], object["confidence"]);
+    }
+}
+
+#[test]
+fn a_bad_row_is_named_or_left_out_and_nothing_half_is_written() {
+    let folder = Folder::new("bad-rows");
+    let run = train(&folder, "run", &["posterior.kind=point"]);
+    let (input, out) = (folder.join("new.csv"), folder.join("out.csv"));
+    fs::write(&input, format!("{}1,2,3\n{}", pixels(2), pixels(1))).unwrap();
+    let (status, message) = code(&["predict", &run, "--input", &input, "--out", &out]);
+    assert!(status == Some(3) && message.contains('3') && message.contains("64"), "{message}");
+    assert!(!Path::new(&out).exists() && fs::read_dir(&folder.0).unwrap().count() == 2);
+    let report = json(&["predict", &run, "--input", &input, "--skip-bad", "--out", &out]);
+    assert_eq!((&report["examples"], &report["skipped"]), (&3.into(), &1.into()));
+    for (args, part) in [
+        (["--input", &input, "--out", &folder.join("out.txt")], ".csv or .jsonl"),
+        (["--input", &input, "--out", &out], "there is a file of this name already"),
+        (["--input", "no-such.csv", "--out", &folder.join("b.csv")], "no-such.csv"),
+    ] {
+        let (status, message) = code(&[&["predict", &run][..], &args].concat());
+        assert!(status != Some(0) && message.contains(part), "{message}");
+    }
+    assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 3);
+}
+
+#[test]
+fn numbers_are_predicted_in_their_own_units_with_an_interval() {
+    let folder = Folder::new("numbers");
+    let table = folder.join("line.csv");
+    let rows: String =
+        (0..200).map(|i| format!("{},{}\n", f64::from(i) / 100.0, 3000.0 + 5.0 * f64::from(i))).collect();
+    fs::write(&table, format!("x,label\n{rows}")).unwrap();
+    let set = format!("data.set={table}");
+    let line = ["model.sizes=1,16,1", "posterior.kind=mean-field", &set, "data.task=values", "train.steps=400"];
+    let run = train(&folder, "line", &line);
+    let (input, out) = (folder.join("new.csv"), folder.join("out.jsonl"));
+    fs::write(&input, "0.5\n1.5\n").unwrap();
+    ok(&["predict", &run, "--input", &input, "--level", "0.9", "--out", &out]);
+    let text = fs::read_to_string(&out).unwrap();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let number = |row: &Value, key: &str| row[key].as_f64().unwrap();
+    for (row, truth) in rows.iter().zip([3250.0, 3750.0]) {
+        assert!((number(row, "mean") - truth).abs() < 250.0, "{row}");
+        assert!(number(row, "lower") < number(row, "mean") && number(row, "mean") < number(row, "upper"));
+        // A Gaussian's interval of 90 % is 3.29 standard deviations wide; a mixture's is near that.
+        let widths = (number(row, "upper") - number(row, "lower")) / number(row, "sd");
+        assert!((2.5..4.0).contains(&widths), "{row}");
+    }
+    assert!(number(&rows[0], "mean") < number(&rows[1], "mean"));
+}

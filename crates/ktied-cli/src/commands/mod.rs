@@ -11,6 +11,7 @@ pub(crate) mod evaluate;
 pub(crate) mod inspect;
 mod layers;
 pub(crate) mod params;
+pub(crate) mod predict;
 pub(crate) mod prune;
 pub(crate) mod sweep;
 pub(crate) mod train;

@@ -12,8 +12,7 @@ use ktied::models::{AnyNetwork, Features};
 use ktied::objective::Observed;
 use ktied::train::{EVALUATION_BATCH, Trainer};
 
-use self::members::Members;
-pub(crate) use self::members::{checkpoint_of, trained};
+pub(crate) use self::members::{Members, checkpoint_of, trained};
 use self::report::Report;
 use crate::args::{Args, Evaluate, SplitName};
 use crate::exit::Failure;

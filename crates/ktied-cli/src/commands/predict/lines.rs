@@ -1,0 +1,143 @@
+//! Predictions as lines of CSV or JSON, in a file that is there whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use ktied::data::{DataSet, Targets, Units};
+use ktied::evaluate::{ClassPrediction, Predictions, ValuePrediction};
+use serde_json::{Value, json};
+
+use crate::exit::Failure;
+
+/// A file under another name, until it is complete.
+pub(super) struct Lines {
+    path: PathBuf,
+    aside: PathBuf,
+    file: BufWriter<File>,
+    is_csv: bool,
+    has_header: bool,
+    is_complete: bool,
+}
+
+impl Lines {
+    /// Begins a file of the form that its name ends in.
+    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
+        let is_csv = match path.extension().and_then(|end| end.to_str()) {
+            Some("csv") => true,
+            Some("jsonl") => false,
+            _ => {
+                return Err(Failure::Usage(format!(
+                    "--out {}: expected a name that ends in .csv or .jsonl",
+                    path.display()
+                )));
+            }
+        };
+        if path.exists() {
+            return Err(Failure::Usage(format!("--out {}: there is a file of this name already", path.display())));
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let aside = path.with_file_name(format!(".tmp-{name}"));
+        let file = File::create(&aside).map_err(|error| ktied::Error::io("create", &aside, &error))?;
+        let (path, file) = (path.into(), BufWriter::new(file));
+        Ok(Self { path, aside, file, is_csv, has_header: false, is_complete: false })
+    }
+
+    /// A line for each example of a batch.
+    pub(super) fn write(&mut self, names: &[String], predictions: Predictions, data: &DataSet) -> Result<(), Failure> {
+        let rows: Vec<Vec<(String, Value)>> = match predictions {
+            Predictions::Classes(rows) => {
+                names.iter().zip(rows).map(|(name, row)| class_row(name, row, &data.class_names)).collect()
+            }
+            Predictions::Values(rows) => {
+                let units = units_of(data);
+                names.iter().zip(rows).map(|(name, row)| value_row(name, &row, &units)).collect()
+            }
+        };
+        rows.into_iter().try_for_each(|row| self.line(row))
+    }
+
+    fn line(&mut self, row: Vec<(String, Value)>) -> Result<(), Failure> {
+        if !self.is_csv {
+            let object: serde_json::Map<String, Value> = row.into_iter().collect();
+            return self.text(&Value::Object(object).to_string());
+        }
+        if !std::mem::replace(&mut self.has_header, true) {
+            let heading: Vec<String> = row.iter().map(|(name, _)| cell(&Value::from(name.as_str()))).collect();
+            self.text(&heading.join(","))?;
+        }
+        let cells: Vec<String> = row.iter().map(|(_, value)| cell(value)).collect();
+        self.text(&cells.join(","))
+    }
+
+    fn text(&mut self, line: &str) -> Result<(), Failure> {
+        Ok(writeln!(self.file, "{line}").map_err(|error| ktied::Error::io("write", &self.aside, &error))?)
+    }
+
+    /// Gives the file its name, now that it is complete and on the disk.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        let done = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
+        done.and_then(|()| fs::rename(&self.aside, &self.path))
+            .map_err(|error| ktied::Error::io("write", &self.path, &error))?;
+        self.is_complete = true;
+        Ok(())
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        if !self.is_complete {
+            let _ = fs::remove_file(&self.aside);
+        }
+    }
+}
+
+/// A cell of CSV, quoted where it must be.
+fn cell(value: &Value) -> String {
+    match value {
+        Value::String(text) if text.contains([',', '"', '\n', '\r']) => format!("\"{}\"", text.replace('"', "\"\"")),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Class, its name if it has one, how sure, and the probability of each.
+fn class_row(name: &str, row: ClassPrediction, class_names: &[String]) -> Vec<(String, Value)> {
+    let confidence = row.probabilities.get(row.class).copied().unwrap_or(f64::NAN);
+    let mut cells = vec![("name".into(), json!(name)), ("class".into(), json!(row.class))];
+    if let Some(label) = class_names.get(row.class) {
+        cells.push(("label".into(), json!(label)));
+    }
+    cells.extend([
+        ("confidence".into(), json!(confidence)),
+        ("entropy".into(), json!(row.entropy)),
+        ("mutual_information".into(), json!(row.mutual_information)),
+    ]);
+    cells.extend(row.probabilities.iter().enumerate().map(|(class, p)| (format!("p_{class}"), json!(p))));
+    cells
+}
+
+/// Mean, standard deviation and interval of each output, in the units of the data.
+fn value_row(name: &str, row: &[ValuePrediction], units: &Units) -> Vec<(String, Value)> {
+    let mut cells = vec![("name".into(), json!(name))];
+    for (output, ValuePrediction { mean, sd, lower, upper }) in row.iter().enumerate() {
+        let scale = units.scale.get(output).map_or(1.0, |scale| f64::from(*scale));
+        let loc = units.loc.get(output).map_or(0.0, |loc| f64::from(*loc));
+        let key = |name: &str| if row.len() == 1 { name.to_owned() } else { format!("{name}_{output}") };
+        cells.extend([
+            (key("mean"), json!(mean * scale + loc)),
+            (key("sd"), json!(sd * scale)),
+            (key("lower"), json!(lower * scale + loc)),
+            (key("upper"), json!(upper * scale + loc)),
+        ]);
+    }
+    cells
+}
+
+/// How the targets were standardised, if they were.
+fn units_of(data: &DataSet) -> Units {
+    match &data.train.targets {
+        Targets::Values { units, .. } => units.clone(),
+        Targets::Classes { .. } => Units::default(),
+    }
+}

@@ -1,0 +1,96 @@
+//! `ktied predict`: what a run says of new inputs, one line an example, in the memory of one batch.
+
+mod lines;
+
+use std::path::{Path, PathBuf};
+
+use burn::tensor::Device;
+use indicatif::{ProgressBar, ProgressStyle};
+use ktied::data::stream::{BadRows, InputBatch, InputStream};
+use ktied::evaluate::{Ensemble, Predictions};
+use ktied::models::AnyNetwork;
+use ktied::train::EVALUATION_BATCH;
+use serde::Serialize;
+
+use self::lines::Lines;
+use super::evaluate::Members;
+use crate::args::{Args, Predict};
+use crate::exit::Failure;
+use crate::inputs;
+use crate::table::{grouped, print_json, print_line};
+
+/// What is printed at the end.
+#[derive(Debug, Serialize)]
+struct Report {
+    runs: Vec<PathBuf>,
+    input: PathBuf,
+    out: PathBuf,
+    samples: u64,
+    examples: u64,
+    skipped: u64,
+    /// What was wrong with the first rows that were left out.
+    faults: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Predict, args: &Args) -> Result<(), Failure> {
+    let mut lines = Lines::create(&arguments.out)?;
+    let members = Members::open(&arguments.runs, arguments.data.as_deref(), arguments.best, args)?;
+    let wanted = members.data.preprocessing.clone();
+    let source = inputs::open(&arguments.input, arguments.array.as_deref(), &wanted).map_err(ktied::Error::from)?;
+    let bad_rows = if arguments.skip_bad { BadRows::Skip } else { BadRows::Refuse };
+    let mut stream = InputStream::new(source, wanted, EVALUATION_BATCH, bad_rows);
+    let (ensemble, samples) = (members.ensemble()?, members.protocol(arguments.samples).samples);
+    let seed = members.config().train.seed;
+    let (bar, mut examples) = (spinner(args), 0);
+    let outcome = stream.try_for_each(|batch| {
+        let batch = batch.map_err(ktied::Error::from)?;
+        examples += batch.len() as u64;
+        let (names, predictions) = predict(&ensemble, batch, samples, seed, arguments.level)?;
+        lines.write(&names, predictions, &members.data)?;
+        bar.set_position(examples);
+        Ok::<_, Failure>(())
+    });
+    bar.finish_and_clear();
+    outcome?;
+    lines.finish()?;
+    let report = Report {
+        runs: arguments.runs.clone(),
+        input: arguments.input.clone(),
+        out: arguments.out.clone(),
+        samples,
+        examples,
+        skipped: stream.skipped(),
+        faults: stream.faults().iter().map(ToString::to_string).collect(),
+    };
+    if args.json { print_json(&report) } else { print(&report, &arguments.out) }
+}
+
+fn predict(
+    ensemble: &Ensemble<AnyNetwork>,
+    batch: InputBatch,
+    samples: u64,
+    seed: u64,
+    level: f64,
+) -> Result<(Vec<String>, Predictions), Failure> {
+    let (names, features) = batch.on(&Device::flex());
+    Ok((names, ensemble.predict(features, samples, seed, level)?))
+}
+
+/// Nobody knows how long a stream is.
+fn spinner(args: &Args) -> ProgressBar {
+    if !args.shows_progress() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{spinner} {pos} examples, {per_sec}");
+    ProgressBar::new_spinner().with_style(style.unwrap_or(ProgressStyle::default_spinner()))
+}
+
+fn print(report: &Report, out: &Path) -> Result<(), Failure> {
+    report.faults.iter().try_for_each(|fault| print_line(&format!("left out: {fault}")))?;
+    let (examples, skipped) = (grouped(report.examples as usize), grouped(report.skipped as usize));
+    print_line(&format!(
+        "{examples} examples by {} draws, {skipped} left out; written to {}.",
+        report.samples,
+        out.display()
+    ))
+}
