@@ -223,6 +223,14 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
+    /// More memory than there is.
+    #[error("this needs about {needed} and the machine has {available} free; use --force to try")]
+    NotEnoughMemory {
+        /// The estimate, with its unit.
+        needed: String,
+        /// What there is, with its unit.
+        available: String,
+    },
     /// Two settings that cannot both be.
     #[error("{keys} cannot both be set")]
     Contradiction {

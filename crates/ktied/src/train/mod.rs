@@ -6,6 +6,7 @@
 
 mod events;
 mod fit;
+pub mod memory;
 mod model;
 mod optim;
 mod run;
