@@ -120,6 +120,9 @@ pub struct Train {
     /// Begin with the weights of another run, as far as both have them: a trained point or mean-field run, say.
     #[arg(long, value_name = "RUN", conflicts_with = "resume")]
     pub init_from: Option<PathBuf>,
+    /// Try even if the machine seems to have too little memory.
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Every key, for `train --help`.
@@ -163,6 +166,9 @@ pub struct Evaluate {
     /// The checkpoint with the best validation instead of the newest.
     #[arg(long)]
     pub best: bool,
+    /// Try even if the machine seems to have too little memory.
+    #[arg(long)]
+    pub force: bool,
     /// Folder of data sets, where it is not the one that the run remembers.
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
@@ -198,6 +204,9 @@ pub struct Predict {
     /// The checkpoint with the best validation instead of the newest.
     #[arg(long)]
     pub best: bool,
+    /// Try even if the machine seems to have too little memory.
+    #[arg(long)]
+    pub force: bool,
     /// Folder of data sets, where it is not the one that the run remembers.
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,

@@ -10,6 +10,7 @@ pub(crate) mod demo;
 pub(crate) mod evaluate;
 pub(crate) mod inspect;
 mod layers;
+mod memory;
 pub(crate) mod params;
 pub(crate) mod predict;
 pub(crate) mod prune;

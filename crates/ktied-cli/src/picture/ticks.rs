@@ -40,8 +40,8 @@ pub(super) fn ticks(span: &Span, count: usize) -> Vec<Tick> {
 
 /// As many ticks, but no more than `most`, as have room for their labels side by side on `length`.
 pub(super) fn ticks_that_fit(span: &Span, most: usize, length: f64, size: f64) -> Vec<Tick> {
-    let candidates = (1..=most).rev().map(|count| ticks(span, count));
-    candidates.clone().find(|ticks| fits(ticks, length, size)).or_else(|| candidates.last()).unwrap_or_default()
+    let mut candidates = (1..=most).rev().map(|count| ticks(span, count));
+    candidates.clone().find(|ticks| fits(ticks, length, size)).or_else(|| candidates.next_back()).unwrap_or_default()
 }
 
 /// Whether half a digit's space is left between neighbours.

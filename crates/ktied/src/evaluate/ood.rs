@@ -23,7 +23,7 @@ impl Ranked {
         }
         let (negatives, positives) = (self.len() as f64, outside.len() as f64);
         let (mut taken, mut area, mut aupr, mut fpr95) = ([0u64; 2], 0.0, 0.0, None);
-        for [inside, outside] in self.from_above(outside) {
+        for [inside, outside] in self.descending_with(outside) {
             area += inside as f64 * (taken[1] as f64 + 0.5 * outside as f64);
             taken = [taken[0] + inside, taken[1] + outside];
             aupr += outside as f64 / positives * (taken[1] as f64 / (taken[0] + taken[1]) as f64);

@@ -110,7 +110,7 @@ impl Ranked {
     }
 
     /// How many examples either set has in each cell, from the highest score to the lowest.
-    pub(super) fn from_above(&self, other: &Self) -> Vec<[u64; 2]> {
+    pub(super) fn descending_with(&self, other: &Self) -> Vec<[u64; 2]> {
         let (one, other) = (self.in_order(), other.in_order());
         let shift = one.shift.max(other.shift);
         let keys = |set: &Self| set.cells.iter().map(|(key, cell)| (key >> (shift - set.shift), cell.count)).collect();

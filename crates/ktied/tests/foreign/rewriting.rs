@@ -152,7 +152,7 @@ fn signed_factors_stand_where_the_scale_stood_and_the_greatest_rank_is_noted() {
     let names: Vec<_> = file.tensors().map(|(name, _)| name).collect();
     let scale = "net/double/kernel_posterior_untransformed_scale:0";
     let at = names.iter().position(|name| *name == format!("{scale}.u")).unwrap();
-    assert_eq!((names[at - 1], &*names[at + 1]), ("net/double/kernel_posterior_loc:0", &*format!("{scale}.v")));
+    assert_eq!((names[at - 1], names[at + 1]), ("net/double/kernel_posterior_loc:0", &*format!("{scale}.v")));
     let back = Foreign::read(&path).unwrap();
     assert_eq!(*back.get(names[at]).unwrap(), f64s(&[4, 2], &[-0.5; 8]));
     assert_eq!(*back.get(names[at + 1]).unwrap(), f64s(&[3, 2], &[0.25; 6]));

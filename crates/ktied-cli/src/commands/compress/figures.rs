@@ -65,8 +65,9 @@ pub(crate) fn print(before: &Figures, after: &Figures, finetuned: Option<&Figure
     row("bytes of weights", &|figures| grouped(figures.bytes as usize));
     row("−ELBO", &|figures| estimate(Some(figures.metrics.neg_elbo)));
     row("NLL", &|figures| estimate(Some(figures.metrics.nll)));
-    let optional: [(&str, fn(&Evaluation) -> Option<Estimate>); 3] =
-        [("accuracy", |m| m.accuracy), ("ECE", |m| m.ece), ("RMSE", |m| m.rmse)];
+    /// A metric that not every likelihood has.
+    type Optional = fn(&Evaluation) -> Option<Estimate>;
+    let optional: [(&str, Optional); 3] = [("accuracy", |m| m.accuracy), ("ECE", |m| m.ece), ("RMSE", |m| m.rmse)];
     for (name, of) in optional {
         if of(&before.metrics).is_some() {
             row(name, &|figures| estimate(of(&figures.metrics)));

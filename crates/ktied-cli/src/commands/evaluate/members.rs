@@ -7,8 +7,10 @@ use ktied::config::Config;
 use ktied::data::{DataSet, load};
 use ktied::evaluate::{Ensemble, Protocol};
 use ktied::models::AnyNetwork;
+use ktied::train::memory::Task;
 use ktied::train::{Run, Trainer};
 
+use super::super::memory;
 use crate::args::Args;
 use crate::exit::Failure;
 
@@ -19,8 +21,16 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    pub(crate) fn open(runs: &[PathBuf], data: Option<&Path>, best: bool, args: &Args) -> Result<Self, Failure> {
+    /// Opens the runs, if the machine has the memory for `task`, or that is to be tried.
+    pub(crate) fn open(
+        runs: &[PathBuf],
+        data: Option<&Path>,
+        best: bool,
+        (task, force): (Task, bool),
+        args: &Args,
+    ) -> Result<Self, Failure> {
         let Some((first, others)) = runs.split_first() else { return Err(Failure::Usage("name a run".into())) };
+        memory::check(&Run::open(first)?.config()?, task, force, args)?;
         let (trainer, data) = trained(&Run::open(first)?, data, best, args)?;
         let mut members = Self { trainers: vec![trainer], data };
         for run in others {

@@ -10,6 +10,7 @@ use ktied::data::{Batch, DataSet, DataSpec, Inputs, Split, in_order, load};
 use ktied::evaluate::{Comparison, Ensemble, OutOfDistribution, Protocol, Uncertainties, compare};
 use ktied::models::{AnyNetwork, Features};
 use ktied::objective::Observed;
+use ktied::train::memory::Task;
 use ktied::train::{EVALUATION_BATCH, Trainer};
 
 pub(crate) use self::members::{Members, checkpoint_of, trained};
@@ -19,7 +20,8 @@ use crate::exit::Failure;
 use crate::table::{json, print_json};
 
 pub(crate) fn run(arguments: &Evaluate, args: &Args) -> Result<(), Failure> {
-    let members = Members::open(&arguments.runs, arguments.data.as_deref(), arguments.best, args)?;
+    let task = (Task::Evaluate, arguments.force);
+    let members = Members::open(&arguments.runs, arguments.data.as_deref(), arguments.best, task, args)?;
     let other = match &arguments.compare {
         Some(run) => Some(members.open_beside(run, arguments.best, args)?),
         None => None,

@@ -10,6 +10,7 @@ use ktied::data::stream::{BadRows, InputBatch, InputStream};
 use ktied::evaluate::{Ensemble, Predictions};
 use ktied::models::AnyNetwork;
 use ktied::train::EVALUATION_BATCH;
+use ktied::train::memory::Task;
 use serde::Serialize;
 
 use self::lines::Lines;
@@ -34,8 +35,9 @@ struct Report {
 
 pub(crate) fn run(arguments: &Predict, args: &Args) -> Result<(), Failure> {
     let mut lines = Lines::create(&arguments.out)?;
-    let members = Members::open(&arguments.runs, arguments.data.as_deref(), arguments.best, args)?;
-    let wanted = members.data.preprocessing.clone();
+    let task = (Task::Predict, arguments.force);
+    let members = Members::open(&arguments.runs, arguments.data.as_deref(), arguments.best, task, args)?;
+    let wanted = members.data.preprocessing.clone().with_image(members.config().model.image());
     let source = inputs::open(&arguments.input, arguments.array.as_deref(), &wanted).map_err(ktied::Error::from)?;
     let bad_rows = if arguments.skip_bad { BadRows::Skip } else { BadRows::Refuse };
     let mut stream = InputStream::new(source, wanted, EVALUATION_BATCH, bad_rows);

@@ -12,6 +12,7 @@ use ktied::config::Config;
 use ktied::data::{DataSet, load};
 use ktied::nn::Estimator;
 use ktied::posterior::PosteriorKind;
+use ktied::train::memory::Task;
 use ktied::train::{Outcome, Run, Trainer, Writer, fit};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -19,6 +20,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 pub(crate) use progress::Progress;
 pub(crate) use settings::{assign, config_of};
 
+use super::memory;
 use crate::args::{Args, Train};
 use crate::exit::Failure;
 use crate::table::{print_json, print_line};
@@ -80,6 +82,7 @@ fn open(train: &Train, args: &Args) -> Result<(Writer, Trainer, DataSet), Failur
     let Some(run) = existing else {
         let config = config_of(train)?;
         config.check()?;
+        memory::check(&config, Task::Train, train.force, args)?;
         let data = load(&config.data)?;
         let trainer = Trainer::new(config.clone(), &data)?;
         let Some(source) = &train.init_from else {
@@ -93,6 +96,7 @@ fn open(train: &Train, args: &Args) -> Result<(Writer, Trainer, DataSet), Failur
     };
     let writer = Writer::reopen(&train.out)?;
     let config = settings::resumed(train, run.config()?)?;
+    memory::check(&config, Task::Train, train.force, args)?;
     let data = load(&config.data)?;
     let trainer = go_on(&writer, config.clone(), &data, args)?;
     // Only now that the run is known to go on with it.

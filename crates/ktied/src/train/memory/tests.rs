@@ -9,9 +9,12 @@ fn config(preset: Preset, settings: &[(&str, &str)]) -> Config {
     tree.config().unwrap()
 }
 
+/// A posterior, and its peaks under the three estimators.
+type Peaks = (&'static str, [u64; 3]);
+
 /// `peak_rss_mb` (MiB) of `ktied bench step --steps 2 --threads 2`, an optimised build on x86-64 Linux:
 /// for each posterior those of reparam, flipout and local.
-const MEASURED: [(Preset, [(&str, [u64; 3]); 4]); 4] = [
+const MEASURED: [(Preset, [Peaks; 4]); 4] = [
     (
         Preset::MlpMnist,
         [
