@@ -7,7 +7,7 @@ use ktied::compress::{LayerFit, Method, compress, target};
 use ktied::config::{Config, Preset, Tree};
 use ktied::data::{Batches, DataSet, Inputs, Split, Targets, Units, load};
 use ktied::models::Network;
-use ktied::nn::{Estimator, Pass, Weights};
+use ktied::nn::{Estimator, LayerConfig, LinearConfig, Pass, Weights};
 use ktied::posterior::{Family, MeanField, Posterior, ScaleInit, WeightInit};
 use ktied::prune::{self, Signals};
 use ktied::train::Trainer;
@@ -219,13 +219,10 @@ fn the_weights_with_the_largest_signal_are_the_ones_that_stay() {
 fn a_mask_that_lets_everything_pass_changes_neither_outputs_nor_divergence() {
     let x = Tensor::<2>::from_floats([[0.3, -1.0, 0.5, 2.0], [1.0, 0.0, -0.5, 0.25]], &Device::flex());
     let layer = |pruned: bool, posterior: &str| {
-        let layer =
-            ktied::nn::LayerConfig { pruned, ..ktied::nn::LayerConfig::new("a", 3, posterior.parse().unwrap()) };
+        let layer = LayerConfig { pruned, ..LayerConfig::new("a", 3, posterior.parse().unwrap()) };
         let scale = ScaleInit { scale: 0.3, ..ScaleInit::default() };
-        let layer = ktied::nn::LayerConfig { scale, ..layer };
-        ktied::nn::LinearConfig { inputs: 4, outputs: 3, activation: Default::default(), layer }
-            .init(&Device::flex())
-            .unwrap()
+        let layer = LayerConfig { scale, ..layer };
+        LinearConfig { inputs: 4, outputs: 3, activation: Default::default(), layer }.init(&Device::flex()).unwrap()
     };
     for posterior in ["mean-field", "k-tied:2", "low-rank:2"] {
         let (plain, masked) = (layer(false, posterior), layer(true, posterior));
@@ -241,13 +238,46 @@ fn a_mask_that_lets_everything_pass_changes_neither_outputs_nor_divergence() {
 }
 
 #[test]
+fn a_kernel_without_any_weight_left_sees_nothing_of_its_input() {
+    let x = Tensor::<2>::from_floats([[0.3, -1.0, 0.5, 2.0], [1.0, 0.0, -0.5, 0.25]], &Device::flex());
+    for posterior in ["mean-field", "k-tied:2", "low-rank:2"] {
+        let layer = LayerConfig::new("a", 3, posterior.parse().unwrap());
+        let linear = LinearConfig { inputs: 4, outputs: 3, activation: Default::default(), layer };
+        let linear = linear.init(&Device::flex()).unwrap();
+        let empty =
+            linear.clone().map_weights(|weights| weights.with_mask(Tensor::zeros([4, 3], &Device::flex()))).unwrap();
+        for estimator in [Estimator::Reparam, Estimator::Flipout, Estimator::Local] {
+            let pass = Pass::sampled(7, 1, estimator);
+            let of = |x: Tensor<2>| values(empty.forward(x, &pass).unwrap());
+            assert_eq!(of(x.clone()), of(x.zeros_like()), "{posterior} {estimator}");
+            assert_ne!(of(x.clone()), values(linear.forward(x.clone(), &pass).unwrap()), "{posterior} {estimator}");
+        }
+    }
+}
+
+#[test]
+fn priors_that_were_learned_are_kept_when_a_run_is_made_smaller() {
+    let (trainer, data) =
+        digits(&[("posterior.kind", "mean-field"), ("prior.kind", "empirical"), ("prior.every", "5")]);
+    let first = trainer.model().network.weights()[0].prior_scales();
+    let trainer = steps(trainer, &data, 12);
+    let priors = |trainer: &Trainer| -> Vec<[f64; 2]> {
+        trainer.model().network.weights().iter().map(|weights| weights.prior_scales()).collect()
+    };
+    assert_ne!(priors(&trainer)[0], first);
+    let (compressed, _) = shrunk(&trainer, &data, Method::Positive, 2);
+    assert_eq!(priors(&compressed), priors(&trainer));
+    let again = Trainer::resume(compressed.config().clone(), &data, &compressed.checkpoint().unwrap()).unwrap();
+    assert_eq!(priors(&again), priors(&trainer));
+}
+
+#[test]
 fn the_divergence_of_a_pruned_kernel_is_that_of_the_weights_that_are_left() {
     let (device, scale) = (Device::flex(), ScaleInit { form: ScaleForm::Softplus, scale: 0.1, cap: None });
     let init = WeightInit::he(4, scale, NoiseKey::new(1), &device);
     let kernel = MeanField::new([4, 3], init).unwrap();
-    let layer =
-        ktied::nn::LayerConfig { bias: None, ..ktied::nn::LayerConfig::new("a", 0, "mean-field".parse().unwrap()) };
-    let linear = ktied::nn::LinearConfig { inputs: 4, outputs: 3, activation: Default::default(), layer };
+    let layer = LayerConfig { bias: None, ..LayerConfig::new("a", 0, "mean-field".parse().unwrap()) };
+    let linear = LinearConfig { inputs: 4, outputs: 3, activation: Default::default(), layer };
     let linear = linear.init_with(kernel.clone(), &Device::flex()).unwrap();
     let kept = |i: usize| i % 3 != 1;
     let mask: Vec<f32> = (0..12).map(|i| if kept(i) { 1.0 } else { 0.0 }).collect();
