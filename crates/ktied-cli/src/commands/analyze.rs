@@ -32,7 +32,7 @@ struct Report {
 
 pub(crate) fn run(arguments: &Analyze, args: &Args) -> Result<(), Failure> {
     let run = Run::open(&arguments.run)?;
-    let (trainer, data) = trained(&run, arguments.data.as_deref(), arguments.best, args)?;
+    let (trainer, data) = trained(&run, arguments.place.data.as_deref(), arguments.place.best, args)?;
     let folder = arguments.out.clone().unwrap_or_else(|| arguments.run.join("analysis"));
     std::fs::create_dir_all(&folder).map_err(|error| ktied::Error::io("create", &folder, &error))?;
     let (network, config) = (&trainer.model().network, trainer.config());

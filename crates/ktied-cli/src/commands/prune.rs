@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Prune, args: &Args) -> Result<(), Failure> {
     let run = Run::open(&arguments.run)?;
     Run::check_free(&arguments.out)?;
     target(&run.config()?)?;
-    let (trainer, data) = trained(&run, arguments.data.as_deref(), arguments.best, args)?;
+    let (trainer, data) = trained(&run, arguments.place.data.as_deref(), arguments.place.best, args)?;
     let signals = Signals::of(&trainer.model().network)?;
     if let Some(keep_frac) = arguments.keep_frac {
         signals.threshold(keep_frac)?;

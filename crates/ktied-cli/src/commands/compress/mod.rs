@@ -55,7 +55,7 @@ fn of_run(arguments: &Compress, args: &Args) -> Result<(), Failure> {
     if let RankChoice::Rank(rank) = arguments.rank {
         target(&run.config()?, arguments.method, rank, arguments.conv)?;
     }
-    let (trainer, data) = trained(&run, arguments.data.as_deref(), arguments.best, args)?;
+    let (trainer, data) = trained(&run, arguments.place.data.as_deref(), arguments.place.best, args)?;
     let (rank, choice) = rank_of(arguments, &trainer, &data, args)?;
     let mut config = target(trainer.config(), arguments.method, rank, arguments.conv)?;
     if let Some(epochs) = arguments.finetune_epochs {

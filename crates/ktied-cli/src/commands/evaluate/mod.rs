@@ -21,9 +21,9 @@ use crate::table::{json, print_json};
 
 pub(crate) fn run(arguments: &Evaluate, args: &Args) -> Result<(), Failure> {
     let task = (Task::Evaluate, arguments.force);
-    let members = Members::open(&arguments.runs, arguments.data.as_deref(), arguments.best, task, args)?;
+    let members = Members::open(&arguments.runs, arguments.place.data.as_deref(), arguments.place.best, task, args)?;
     let other = match &arguments.compare {
-        Some(run) => Some(members.open_beside(run, arguments.best, args)?),
+        Some(run) => Some(members.open_beside(run, arguments.place.best, args)?),
         None => None,
     };
     let (data, name) = (&members.data, arguments.split.name());

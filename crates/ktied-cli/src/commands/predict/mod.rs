@@ -36,7 +36,7 @@ struct Report {
 pub(crate) fn run(arguments: &Predict, args: &Args) -> Result<(), Failure> {
     let mut lines = Lines::create(&arguments.out)?;
     let task = (Task::Predict, arguments.force);
-    let members = Members::open(&arguments.runs, arguments.data.as_deref(), arguments.best, task, args)?;
+    let members = Members::open(&arguments.runs, arguments.place.data.as_deref(), arguments.place.best, task, args)?;
     let wanted = members.data.preprocessing.clone().with_image(members.config().model.image());
     let source = inputs::open(&arguments.input, arguments.array.as_deref(), &wanted).map_err(ktied::Error::from)?;
     let bad_rows = if arguments.skip_bad { BadRows::Skip } else { BadRows::Refuse };

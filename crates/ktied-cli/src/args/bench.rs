@@ -1,0 +1,62 @@
+//! Arguments of `ktied bench`.
+
+use clap::Subcommand;
+use ktied::nn::Estimator;
+use ktied::posterior::PosteriorKind;
+
+/// `ktied bench …`
+#[derive(Debug, Subcommand)]
+pub enum Bench {
+    /// Time every kernel, beside the machine's own peak.
+    Kernels(BenchKernels),
+    /// Time whole training steps of a model on made-up data.
+    Step(BenchStep),
+}
+
+/// `ktied bench step`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  ktied bench step --model mlp --posterior k-tied:2 --estimator local\n  ktied bench step --model resnet18 --posterior mean-field --estimator flipout --steps 5 --json"
+)]
+pub struct BenchStep {
+    /// The model.
+    #[arg(long, value_enum)]
+    pub model: BenchModel,
+    /// Posterior of the weights: point, mean-field, k-tied:K, matrix-normal or low-rank:K.
+    #[arg(long, value_name = "Q", default_value_t = PosteriorKind::MeanField)]
+    pub posterior: PosteriorKind,
+    /// Estimator of gradients: reparam, flipout or local.
+    #[arg(long, value_name = "E", default_value_t = Estimator::Reparam)]
+    pub estimator: Estimator,
+    /// Examples a step; the paper's if not given.
+    #[arg(long, value_name = "B")]
+    pub batch: Option<usize>,
+    /// Steps to time, after three to warm up.
+    #[arg(long, default_value = "20", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub steps: u64,
+}
+
+/// The models of `bench step`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum BenchModel {
+    /// 784-400-400-10, batch 1024.
+    Mlp,
+    /// 5×5 kernels on 32×32 images, batch 1024.
+    Lenet,
+    /// 80 words of 20,000, batch 128.
+    Lstm,
+    /// 32×32 images, batch 128.
+    Resnet18,
+}
+
+/// `ktied bench kernels`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  ktied bench kernels\n  ktied bench kernels --filter conv --millis 500 --json")]
+pub struct BenchKernels {
+    /// Only kernels whose name contains this.
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+    /// Time to spend on each kernel, in milliseconds.
+    #[arg(long, default_value = "200", value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub millis: u32,
+}
