@@ -133,6 +133,14 @@ impl Scaling {
 }
 
 impl Split {
+    /// How to get the file's targets back; nothing to do for classes.
+    pub fn target_units(&self) -> Units {
+        match &self.targets {
+            Targets::Values { units, .. } => units.clone(),
+            Targets::Classes { .. } => Units::default(),
+        }
+    }
+
     /// Number of examples.
     pub fn len(&self) -> usize {
         match &self.targets {

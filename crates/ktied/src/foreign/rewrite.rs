@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::{Convention, Foreign, ForeignError, Pair, Result};
 use crate::checkpoint::{Dtype, NamedTensor};
+use crate::posterior::LowRank;
 
 /// The least σ that signed factors stand for: σ = max(u vᵀ, 10⁻⁸).
-pub const SIGNED_FLOOR: f64 = 1e-8;
+pub const SIGNED_FLOOR: f64 = LowRank::FLOOR;
 
 /// Under which key of a safetensors file's remarks the convention is.
 const CONVENTION: &str = "ktied.convention";

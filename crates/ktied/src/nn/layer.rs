@@ -87,15 +87,17 @@ pub struct Weights<P = Family> {
     id: u64,
 }
 
+impl Weights {
+    /// Whether kernel and bias are without uncertainty.
+    pub fn is_point(&self) -> bool {
+        matches!(self.kernel, Family::Point(_)) && matches!(self.bias, None | Some(Family::Point(_)))
+    }
+}
+
 impl<P: Posterior> Weights<P> {
     /// The layer's name.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Whether kernel and bias are without uncertainty.
-    pub fn is_point(&self) -> bool {
-        self.kernel.scale().is_none() && matches!(self.bias, None | Some(Family::Point(_)))
     }
 
     pub(super) fn masked_by(self, mask: Param<Tensor<2>>) -> Self {

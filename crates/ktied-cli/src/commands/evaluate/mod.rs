@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &Evaluate, args: &Args) -> Result<(), Failure> {
         Some(other) => Some(differences(&ensemble, other, split, &protocol, args)?),
         None => None,
     };
-    let metrics = judged.evaluation.in_units(&units_of(split));
+    let metrics = judged.evaluation.in_units(&split.target_units());
     let report = Report::new(arguments, &members, metrics, judged.curves, ood, comparison)?;
     keep(arguments, &report)?;
     if args.json { print_json(&report) } else { report.print() }
@@ -116,14 +116,6 @@ fn differences(
     let found = compare(ensemble, &second, batches(split), protocol, |done| bar.set_position(done));
     bar.finish_and_clear();
     Ok(found?)
-}
-
-/// How the targets were standardised, if they were.
-fn units_of(split: &Split) -> ktied::data::Units {
-    match &split.targets {
-        ktied::data::Targets::Values { units, .. } => units.clone(),
-        ktied::data::Targets::Classes { .. } => ktied::data::Units::default(),
-    }
 }
 
 pub(crate) fn split_of(data: &DataSet, name: SplitName) -> &Split {

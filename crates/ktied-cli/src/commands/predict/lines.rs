@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use ktied::data::{DataSet, Targets, Units};
+use ktied::data::{DataSet, Units};
 use ktied::evaluate::{ClassPrediction, Predictions, ValuePrediction};
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ impl Lines {
                 names.iter().zip(rows).map(|(name, row)| class_row(name, row, &data.class_names)).collect()
             }
             Predictions::Values(rows) => {
-                let units = units_of(data);
+                let units = data.train.target_units();
                 names.iter().zip(rows).map(|(name, row)| value_row(name, &row, &units)).collect()
             }
         };
@@ -132,12 +132,4 @@ fn value_row(name: &str, row: &[ValuePrediction], units: &Units) -> Vec<(String,
         ]);
     }
     cells
-}
-
-/// How the targets were standardised, if they were.
-fn units_of(data: &DataSet) -> Units {
-    match &data.train.targets {
-        Targets::Values { units, .. } => units.clone(),
-        Targets::Classes { .. } => Units::default(),
-    }
 }

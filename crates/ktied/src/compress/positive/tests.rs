@@ -1,3 +1,5 @@
+//! Fits of positive factors: monotone, exact where they can be, never behind the clamped decomposition up to rank 2.
+
 use ktied_kernels::{NoiseKey, Purpose, noise};
 
 use super::*;
