@@ -15,10 +15,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::data::DataSpec;
 use crate::error::{Error, Result};
-use crate::models::{LayerSpec, ModelSpec, NetworkConfig, PosteriorSpec};
+use crate::models::{ModelSpec, NetworkConfig, PosteriorSpec};
 use crate::nn::Estimator;
 use crate::objective::{Anneal, Elbo, LikelihoodKind};
-use crate::posterior::PosteriorKind;
 use crate::prior::PriorRule;
 
 /// Everything that a training run depends on.
@@ -219,13 +218,6 @@ impl Config {
         at_least("train.log_every", 1, self.train.log_every)?;
         self.train.patience.map_or(Ok(()), |patience| at_least("train.patience", 1, patience))?;
         self.train.checkpoint_steps.map_or(Ok(()), |steps| at_least("train.checkpoint_steps", 1, steps))
-    }
-
-    /// Whether every draw predicts the same: all tensors are points and nothing is dropped, so that one draw is enough.
-    pub fn is_deterministic(&self) -> bool {
-        let is_point = |layer: &LayerSpec| layer.posterior == PosteriorKind::Point;
-        let layers = self.model.layers(&self.posterior);
-        self.model.dropout() == 0.0 && layers.is_ok_and(|layers| layers.iter().all(is_point))
     }
 
     /// What the network is made of besides its sizes.

@@ -231,7 +231,7 @@ impl Trainer {
         samples: u64,
         on_progress: impl FnMut(u64),
     ) -> Result<Evaluation> {
-        let samples = if self.config.is_deterministic() { 1 } else { samples };
+        let samples = if network.is_deterministic() { 1 } else { samples };
         let protocol = Protocol { samples, seed: self.config.train.seed, num_train: self.elbo.num_train() };
         let batches = in_order(split, EVALUATION_BATCH).map(|batch| batch.map(|batch| batch.on(&Device::flex())));
         evaluate(network, &self.model.likelihood, batches, &protocol, on_progress)

@@ -6,7 +6,7 @@ use ktied::checkpoint::Checkpoint;
 use ktied::config::Config;
 use ktied::data::{DataSet, load};
 use ktied::evaluate::{Ensemble, Protocol};
-use ktied::models::AnyNetwork;
+use ktied::models::{AnyNetwork, Network};
 use ktied::train::memory::Task;
 use ktied::train::{Run, Trainer};
 
@@ -67,7 +67,7 @@ impl Members {
 
     /// `samples` draws of each, or one if all are the same.
     pub(crate) fn protocol(&self, samples: u64) -> Protocol {
-        let certain = self.trainers.iter().all(|trainer| trainer.config().is_deterministic());
+        let certain = self.trainers.iter().all(|trainer| trainer.model().network.is_deterministic());
         let samples = if certain { 1 } else { samples };
         Protocol { samples, seed: self.config().train.seed, num_train: self.data.train.len() }
     }

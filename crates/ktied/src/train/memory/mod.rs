@@ -124,15 +124,6 @@ impl fmt::Display for Memory {
     }
 }
 
-/// The estimate for a configuration, if the machine has that much.
-///
-/// # Errors
-/// [`Error::NotEnoughMemory`] if it has not, and as [`Memory::of`].
-pub fn check(config: &Config, task: Task) -> Result<Memory> {
-    let memory = Memory::of(config, task)?;
-    memory.check(machine::available()).map(|()| memory)
-}
-
 fn parameters(layers: &[LayerSpec], task: Task) -> Result<u64> {
     let all = Totals::of(layers)?.with_head as u64;
     let drawn =

@@ -160,7 +160,8 @@ fn a_refusal_says_how_much_is_needed_and_how_much_there_is() {
     assert_eq!(memory.check(None), Ok(()), "nobody knows");
     assert_eq!(memory.check(Some(memory.total())), Ok(()));
     assert!(memory.check(Some(memory.total() - 1)).is_err());
-    assert!(check(&Preset::MlpDigits.config(), Task::Predict).is_ok(), "30 MB are there");
+    let memory = Memory::of(&Preset::MlpDigits.config(), Task::Predict).unwrap();
+    assert!(memory.check(machine::available()).is_ok(), "30 MB are there");
 }
 
 #[test]
