@@ -1,4 +1,4 @@
-//! Kullback–Leibler divergence of a Gaussian posterior from a Gaussian prior, with its gradients in the same pass.
+//! Kullback–Leibler divergence of a Gaussian posterior from a Gaussian prior, and its gradients.
 //!
 //! KL(q‖p) = Σ [ ln(σₚ/σ) + (σ² + (μ − μₚ)²)/(2σₚ²) − ½ ] over all weights, in nats. The sum falls into three,
 //! Σ ln σ, Σ σ² and Σ (μ − μₚ)², and each is taken in its cheapest form: for k-tied scales
@@ -36,23 +36,19 @@ pub struct MeanFieldGrads<'a> {
     pub raw_scale: &'a mut [f32],
 }
 
-/// Where the gradients of a k-tied KL go.
+/// Where the gradients of a k-tied KL with respect to the factors go.
 #[derive(Debug)]
-pub struct KTiedGrads<'a> {
-    /// `[M, N]`
-    pub loc: &'a mut [f32],
+pub struct FactorGrads<'a> {
     /// `[M, K]`
     pub log_u: &'a mut [f32],
     /// `[N, K]`
     pub log_v: &'a mut [f32],
 }
 
-/// KL of a mean-field Normal, in nats; gradients too, if asked for.
-///
-/// dKL/dμ = (μ − μₚ)/σₚ², dKL/dσ = σ/σₚ² − 1/σ.
+/// KL of a mean-field Normal, in nats.
 ///
 /// # Shapes
-/// - loc, raw_scale, prior.loc, grads: any, the same
+/// - loc, raw_scale, prior.loc: any, the same
 ///
 /// # Errors
 /// If the lengths differ.
@@ -60,29 +56,14 @@ pub struct KTiedGrads<'a> {
 /// ```
 /// use ktied_kernels::{ScaleForm, kl};
 /// let prior = kl::Prior { loc: None, scale: 0.5 };
-/// let same = kl::mean_field(&[0.0; 3], &[0.5f32.ln(); 3], ScaleForm::Log, prior, None)?;
+/// let same = kl::mean_field(&[0.0; 3], &[0.5f32.ln(); 3], ScaleForm::Log, prior)?;
 /// assert!(same.abs() < 1e-6); // q = p
 /// # Ok::<(), ktied_kernels::ShapeError>(())
 /// ```
-pub fn mean_field(
-    loc: &[f32],
-    raw_scale: &[f32],
-    form: ScaleForm,
-    prior: Prior<'_>,
-    grads: Option<MeanFieldGrads<'_>>,
-) -> Result<f64> {
+pub fn mean_field(loc: &[f32], raw_scale: &[f32], form: ScaleForm, prior: Prior<'_>) -> Result<f64> {
     let check = Check("kl_mean_field");
     check.len("raw_scale", raw_scale, loc.len())?;
-    let (d_loc, d_raw) = grads.map_or((None, None), |g| (Some(g.loc), Some(g.raw_scale)));
-    let squares = loc_squares(check, loc, prior, d_loc)?;
-    if let Some(d_raw) = d_raw {
-        check.len("grads.raw_scale", d_raw, loc.len())?;
-        let inverse = prior_precision(prior);
-        d_raw
-            .par_chunks_mut(CHUNK)
-            .zip(raw_scale.par_chunks(CHUNK))
-            .for_each(|(d, raw)| raw_scale_grad(d, raw, form, inverse));
-    }
+    let squares = loc_squares(check, loc, prior)?;
     let sums: Vec<[f64; 2]> = raw_scale
         .par_chunks(CHUNK)
         .map(|chunk| {
@@ -93,32 +74,76 @@ pub fn mean_field(
     Ok(total(loc.len(), logs, scale_squares + squares, prior))
 }
 
-/// KL of a k-tied Normal, in nats; gradients too, if asked for.
+/// `by` times the gradients of [`mean_field`]: dKL/dμ = (μ − μₚ)/σₚ², dKL/dσ = σ/σₚ² − 1/σ.
 ///
 /// # Shapes
-/// - loc, prior.loc, grads.loc: `[M, N]`; factors and their gradients: `[M, K]`, `[N, K]`
+/// - as in [`mean_field`], and the gradients the same
+///
+/// # Errors
+/// If the lengths differ.
+pub fn mean_field_backward(
+    grads: MeanFieldGrads<'_>,
+    loc: &[f32],
+    raw_scale: &[f32],
+    form: ScaleForm,
+    prior: Prior<'_>,
+    by: f32,
+) -> Result<()> {
+    let check = Check("kl_mean_field_backward");
+    check.len("raw_scale", raw_scale, loc.len())?;
+    check.len("grads.raw_scale", grads.raw_scale, loc.len())?;
+    loc_backward(grads.loc, loc, prior, by)?;
+    let inverse = prior_precision(prior);
+    let operands = grads.raw_scale.par_chunks_mut(CHUNK).zip(raw_scale.par_chunks(CHUNK));
+    operands.for_each(|(d, raw)| raw_scale_grad(d, raw, form, inverse, by));
+    Ok(())
+}
+
+/// `by`·(μ − μₚ)/σₚ², the gradient of either KL with respect to the means.
+///
+/// # Shapes
+/// - d_loc, loc, prior.loc: any, the same
+///
+/// # Errors
+/// If the lengths differ.
+pub fn loc_backward(d_loc: &mut [f32], loc: &[f32], prior: Prior<'_>, by: f32) -> Result<()> {
+    let check = Check("kl_loc_backward");
+    prior.loc.map_or(Ok(()), |p| check.len("prior.loc", p, loc.len()))?;
+    check.len("d_loc", d_loc, loc.len())?;
+    let inverse = prior_precision(prior);
+    d_loc.par_chunks_mut(CHUNK).enumerate().for_each(|(c, d)| {
+        let here = c * CHUNK..c * CHUNK + d.len();
+        loc_grad(d, &loc[here.clone()], prior.loc.map(|p| &p[here]), inverse, by);
+    });
+    Ok(())
+}
+
+/// KL of a k-tied Normal, in nats; gradients with respect to the factors too, if asked for: they come from the same pass
+/// over σ. That with respect to the means is [`loc_backward`].
+///
+/// # Shapes
+/// - loc, prior.loc: `[M, N]`; factors and their gradients: `[M, K]`, `[N, K]`
 ///
 /// # Errors
 /// If the lengths do not fit the factors.
-pub fn k_tied(loc: &[f32], factors: LogFactors<'_>, prior: Prior<'_>, grads: Option<KTiedGrads<'_>>) -> Result<f64> {
+pub fn k_tied(loc: &[f32], factors: LogFactors<'_>, prior: Prior<'_>, grads: Option<FactorGrads<'_>>) -> Result<f64> {
     let check = Check("kl_k_tied");
     check.len("loc", loc, factors.check(check)?)?;
     if let Some(g) = &grads {
         check.len("grads.log_u", g.log_u, factors.log_u.len())?;
         check.len("grads.log_v", g.log_v, factors.log_v.len())?;
     }
-    let (d_loc, d_factors) = grads.map_or((None, None), |g| (Some(g.loc), Some((g.log_u, g.log_v))));
-    let squares = loc_squares(check, loc, prior, d_loc)?;
+    let squares = loc_squares(check, loc, prior)?;
     let f = factors.exp();
     let (gram_u, gram_v) = (gram_of_rows(&f), gram_of_cols(&f));
     let scale_squares: f64 = gram_u.iter().zip(&gram_v).map(|(u, v)| u * v).sum();
-    let logs = match d_factors {
+    let logs = match grads {
         None => log_sum(&factors, &f),
-        Some((d_log_u, d_log_v)) => {
-            let logs = log_sum_with_grads(&factors, &f, d_log_u, d_log_v);
+        Some(FactorGrads { log_u, log_v }) => {
+            let logs = log_sum_with_grads(&factors, &f, log_u, log_v);
             let inverse = f64::from(prior_precision(prior));
-            add_square_grads(d_log_u, &f.u, &gram_v, f.rank, inverse);
-            add_square_grads(d_log_v, &transposed(&f.v, f.rank, f.num_cols), &gram_u, f.rank, inverse);
+            add_square_grads(log_u, &f.u, &gram_v, f.rank, inverse);
+            add_square_grads(log_v, &transposed(&f.v, f.rank, f.num_cols), &gram_u, f.rank, inverse);
             logs
         }
     };
@@ -136,17 +161,9 @@ fn prior_precision(prior: Prior<'_>) -> f32 {
     (1.0 / (scale * scale)) as f32
 }
 
-/// Σ (μ − μₚ)², and its share of the gradient.
-fn loc_squares(check: Check, loc: &[f32], prior: Prior<'_>, d_loc: Option<&mut [f32]>) -> Result<f64, ShapeError> {
+/// Σ (μ − μₚ)²
+fn loc_squares(check: Check, loc: &[f32], prior: Prior<'_>) -> Result<f64, ShapeError> {
     prior.loc.map_or(Ok(()), |p| check.len("prior.loc", p, loc.len()))?;
-    if let Some(d_loc) = d_loc {
-        check.len("grads.loc", d_loc, loc.len())?;
-        let inverse = prior_precision(prior);
-        d_loc.par_chunks_mut(CHUNK).enumerate().for_each(|(c, d)| {
-            let here = c * CHUNK..c * CHUNK + d.len();
-            loc_grad(d, &loc[here.clone()], prior.loc.map(|p| &p[here]), inverse);
-        });
-    }
     let sums: Vec<f64> = crate::par::map_chunks(loc.len(), CHUNK, |chunk| {
         let groups = chunk.clone().step_by(GROUP).map(|first| first..chunk.end.min(first + GROUP));
         groups.map(|g| f64::from(square_sum(&loc[g.clone()], prior.loc.map(|p| &p[g])))).sum()
@@ -236,24 +253,24 @@ fn log_sum_with_grads(factors: &LogFactors<'_>, f: &Factors, d_log_u: &mut [f32]
 }
 
 vectorized! {
-    fn raw_scale_grad(d: &mut [f32], raw: &[f32], form: ScaleForm, inverse: f32) {
+    fn raw_scale_grad(d: &mut [f32], raw: &[f32], form: ScaleForm, inverse: f32, by: f32) {
         let operands = d.iter_mut().zip(raw);
         match form {
             ScaleForm::Log => operands.for_each(|(d, &raw)| {
                 let scale = ScaleForm::Log.scale(raw);
-                *d = scale * scale * inverse - 1.0;
+                *d = (scale * scale * inverse - 1.0) * by;
             }),
             ScaleForm::Softplus => operands.for_each(|(d, &raw)| {
                 let scale = floored(ScaleForm::Softplus.scale(raw));
-                *d = (scale * inverse - 1.0 / scale) * ScaleForm::Softplus.slope(raw, scale);
+                *d = (scale * inverse - 1.0 / scale) * ScaleForm::Softplus.slope(raw, scale) * by;
             }),
         }
     }
 
-    fn loc_grad(d: &mut [f32], loc: &[f32], prior: Option<&[f32]>, inverse: f32) {
+    fn loc_grad(d: &mut [f32], loc: &[f32], prior: Option<&[f32]>, inverse: f32, by: f32) {
         match prior {
-            None => d.iter_mut().zip(loc).for_each(|(d, m)| *d = m * inverse),
-            Some(p) => d.iter_mut().zip(loc.iter().zip(p)).for_each(|(d, (m, p))| *d = (m - p) * inverse),
+            None => d.iter_mut().zip(loc).for_each(|(d, m)| *d = m * inverse * by),
+            Some(p) => d.iter_mut().zip(loc.iter().zip(p)).for_each(|(d, (m, p))| *d = (m - p) * inverse * by),
         }
     }
 

@@ -294,9 +294,6 @@ pub enum Error {
         /// What the data set has.
         found: &'static str,
     },
-    /// Local reparameterisation of a layer whose weights and bias store their scales differently.
-    #[error("a layer under local reparameterisation must store the scales of weights and bias in the same form")]
-    MixedForms,
     /// A checkpoint that cannot be written, read or used.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),

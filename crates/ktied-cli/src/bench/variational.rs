@@ -1,7 +1,8 @@
 //! Noise, draws, divergences, local noise, signs, Adam: sizes of the MLP's first layer, 784×400 at batch 1024.
 
+use ktied_kernels::activation::Activation;
 use ktied_kernels::adam::{self, AdamStep};
-use ktied_kernels::kl::{self, KTiedGrads, MeanFieldGrads, Prior};
+use ktied_kernels::kl::{self, FactorGrads, MeanFieldGrads, Prior};
 use ktied_kernels::local::{self, KTiedLocalGrads, LocalLayer, MeanFieldLocalGrads, RawScale};
 use ktied_kernels::signs::{self, SignShape};
 use ktied_kernels::{LogFactors, NoiseKey, ScaleForm, noise, sample};
@@ -102,17 +103,18 @@ fn kl_cases() -> Vec<Case> {
     vec![
         Case::new("kl mean-field with gradients 784x400", floats(4 * MN), move || {
             let grads = MeanFieldGrads { loc: &mut d_loc, raw_scale: &mut d_raw };
-            kl::mean_field(&loc, &raw, ScaleForm::Log, PRIOR, Some(grads)).map(|_| ())
+            kl::mean_field(&loc, &raw, ScaleForm::Log, PRIOR)?;
+            kl::mean_field_backward(grads, &loc, &raw, ScaleForm::Log, PRIOR, 1.0)
         }),
         Case::new("kl 2-tied with gradients 784x400", floats(2 * MN), move || {
-            let grads = KTiedGrads { loc: &mut d_loc_t, log_u: &mut d_u, log_v: &mut d_v };
-            kl::k_tied(&loc_t, tied.view(), PRIOR, Some(grads)).map(|_| ())
+            kl::k_tied(&loc_t, tied.view(), PRIOR, Some(FactorGrads { log_u: &mut d_u, log_v: &mut d_v }))?;
+            kl::loc_backward(&mut d_loc_t, &loc_t, PRIOR, 1.0)
         }),
     ]
 }
 
 fn layer(x: &[f32]) -> LocalLayer<'_> {
-    LocalLayer { x, batch: B, bias: None, key: key() }
+    LocalLayer { x, batch: B, bias: None, key: key(), activation: Activation::Identity }
 }
 
 fn local_k_tied_cases() -> Vec<Case> {
@@ -125,7 +127,7 @@ fn local_k_tied_cases() -> Vec<Case> {
             local::k_tied(&mut y, &mut tape, layer(&x), tied.view())
         }),
         Case::new("local 2-tied backward 1024x784x400", floats(2 * B * M + B * N), move || {
-            let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: None };
+            let grads = KTiedLocalGrads { x: Some(&mut d_x), log_u: &mut d_u, log_v: &mut d_v, bias_raw: None };
             local::k_tied_backward(grads, &d_y, &tape_b, layer(&x_b), tied_b.view())
         }),
     ]
@@ -142,7 +144,7 @@ fn local_mean_field_cases() -> Vec<Case> {
             local::mean_field(&mut y, &mut tape, layer(&x), RawScale { raw: &raw, form: ScaleForm::Log })
         }),
         Case::new("local mean-field backward 1024x784x400", Work::Flops(2.0 * flops), move || {
-            let grads = MeanFieldLocalGrads { x: &mut d_x, raw_scale: &mut d_raw, bias_raw: None };
+            let grads = MeanFieldLocalGrads { x: Some(&mut d_x), raw_scale: &mut d_raw, bias_raw: None };
             let scale = RawScale { raw: &raw_b, form: ScaleForm::Log };
             local::mean_field_backward(grads, &d_y, &tape_b, layer(&x_b), scale)
         }),

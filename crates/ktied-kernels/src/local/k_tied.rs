@@ -2,11 +2,12 @@
 
 use rayon::prelude::*;
 
-use super::{LocalLayer, add, add_noise, square, variance_grad};
+use super::{LocalLayer, add, add_noise, variance_grad};
 use crate::NoiseKey;
 use crate::error::{Check, Result};
 use crate::noise::{GROUP, for_each_normal_group};
 use crate::par::{add_in_order, rows_per_chunk};
+use crate::rows::finish;
 use crate::scale::{Factors, LogFactors, add_run_backward, dot, row_runs, scale_run};
 use crate::simd::vectorized;
 
@@ -49,7 +50,7 @@ impl Pairs {
     }
 }
 
-/// Adds the noise of a k-tied dense layer to its mean activations: y ← y + √((x²P)Qᵀ + σ_b² + 1e-12) ∘ ε.
+/// Adds the noise of a k-tied dense layer to its mean activations: y ← act(y + √((x²P)Qᵀ + σ_b² + 1e-12) ∘ ε).
 ///
 /// `tape` receives x²P, all that the backward pass needs besides the inputs.
 ///
@@ -60,7 +61,7 @@ impl Pairs {
 /// If the lengths do not fit the factors.
 pub fn k_tied(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, factors: LogFactors<'_>) -> Result<()> {
     let check = Check("local_k_tied");
-    let LocalLayer { x, batch, key, .. } = layer;
+    let LocalLayer { x, batch, key, activation, .. } = layer;
     let (m, n, r) = (factors.num_rows, factors.num_cols, num_pairs(check, factors, batch)?);
     check.len("y", y, batch * n)?;
     check.len("x", x, batch * m)?;
@@ -79,17 +80,19 @@ pub fn k_tied(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, factors: L
         for_each_normal_group(key, base..base + y.len(), |first, eps| {
             let mut variance = [0.0; GROUP];
             variance_group(&mut variance[..eps.len()], first, tape, &pairs.q, &bias, n, r);
-            add_noise(&mut y[first - base..][..eps.len()], &variance, eps);
+            let y = &mut y[first - base..][..eps.len()];
+            add_noise(y, &variance, eps);
+            finish(y, None, activation);
         });
     });
     Ok(())
 }
 
-/// Where the gradients of [`k_tied`] go. The gradient of the means is that of the output itself.
+/// Where the gradients of [`k_tied`] go. The gradient of the means is that of the sums itself.
 #[derive(Debug)]
 pub struct KTiedLocalGrads<'a> {
-    /// `[B, M]`, through the variance only.
-    pub x: &'a mut [f32],
+    /// `[B, M]`, if it is wanted: what comes through the variance is added to what comes through the means.
+    pub x: Option<&'a mut [f32]>,
     /// `[M, K]`
     pub log_u: &'a mut [f32],
     /// `[N, K]`
@@ -98,16 +101,16 @@ pub struct KTiedLocalGrads<'a> {
     pub bias_raw: Option<&'a mut [f32]>,
 }
 
-/// Gradients of [`k_tied`]. With G = dy∘ε/(2√var): dQ = Gᵀ(x²P), d(x²P) = GQ, dx = 2x∘(d(x²P)Pᵀ), dP = (x²)ᵀd(x²P).
+/// Gradients of [`k_tied`]. With dz the gradient of the sums and G = dz∘ε/(2√var): dQ = Gᵀ(x²P), d(x²P) = GQ, dx = 2x∘(d(x²P)Pᵀ), dP = (x²)ᵀd(x²P).
 ///
 /// # Shapes
-/// - d_y: `[B, N]`; tape: `[B, R]` as the forward pass left it
+/// - dz: `[B, N]`; tape: `[B, R]` as the forward pass left it
 ///
 /// # Errors
 /// If the lengths do not fit the factors.
 pub fn k_tied_backward(
     grads: KTiedLocalGrads<'_>,
-    d_y: &[f32],
+    dz: &[f32],
     tape: &[f32],
     layer: LocalLayer<'_>,
     factors: LogFactors<'_>,
@@ -115,10 +118,10 @@ pub fn k_tied_backward(
     let check = Check("local_k_tied_backward");
     let LocalLayer { x, batch, key, .. } = layer;
     let (m, n, r) = (factors.num_rows, factors.num_cols, num_pairs(check, factors, batch)?);
-    check.len("d_y", d_y, batch * n)?;
+    check.len("dz", dz, batch * n)?;
     check.len("x", x, batch * m)?;
     check.len("tape", tape, batch * r)?;
-    check.len("grads.x", grads.x, batch * m)?;
+    grads.x.as_ref().map_or(Ok(()), |d_x| check.len("grads.x", d_x, batch * m))?;
     check.len("grads.log_u", grads.log_u, factors.log_u.len())?;
     check.len("grads.log_v", grads.log_v, factors.log_v.len())?;
     let bias_variance = layer.bias_variance(check, n)?;
@@ -126,7 +129,7 @@ pub fn k_tied_backward(
         check.len("grads.bias_raw", d, n)?;
     }
     let pairs = Pairs::new(&factors.exp(), m);
-    let side = Side { d_y, tape, x, bias: &bias_variance, key, pairs: &pairs };
+    let side = Side { dz, tape, x, bias: &bias_variance, key, pairs: &pairs };
     let [d_p, d_q, d_bias] = side.backward(grads.x, batch);
     pairs.backward(grads.log_u, &pairs.p, &d_p, m, factors.rank);
     pairs.backward(grads.log_v, &pairs.q, &d_q, n, factors.rank);
@@ -148,7 +151,7 @@ fn num_pairs(check: Check, factors: LogFactors<'_>, batch: usize) -> Result<usiz
 
 /// What the backward pass reads.
 struct Side<'a> {
-    d_y: &'a [f32],
+    dz: &'a [f32],
     tape: &'a [f32],
     x: &'a [f32],
     bias: &'a [f32],
@@ -157,25 +160,31 @@ struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// Writes dL/dx and returns [dP `[R, M]`, dQ `[R, N]`, dσ_b² `[N]`], a fixed chunk of examples at a time.
-    fn backward(&self, d_x: &mut [f32], batch: usize) -> [Vec<f32>; 3] {
+    /// Adds to dL/dx, if it is wanted, and returns [dP `[R, M]`, dQ `[R, N]`, dσ_b² `[N]`], a fixed chunk of examples at a time.
+    fn backward(&self, d_x: Option<&mut [f32]>, batch: usize) -> [Vec<f32>; 3] {
         let (m, n, r) = (self.pairs.num_rows, self.pairs.num_cols, self.pairs.count());
         let rows = rows_per_chunk(m.max(n));
         let chunks = batch.div_ceil(rows);
-        // With no inputs there is nothing to write, and still a gradient for v and the bias.
-        let slices: Vec<&mut [f32]> =
-            if m == 0 { (0..chunks).map(|_| Default::default()).collect() } else { d_x.chunks_mut(rows * m).collect() };
+        let slices: Vec<Option<&mut [f32]>> = match d_x {
+            // With no inputs there is nothing to write, and still a gradient for v and the bias.
+            Some(d_x) if m > 0 => d_x.chunks_mut(rows * m).map(Some).collect(),
+            _ => (0..chunks).map(|_| None).collect(),
+        };
         let parts: Vec<[Vec<f32>; 3]> = slices
             .into_par_iter()
             .enumerate()
-            .map(|(c, d_x)| {
+            .map(|(c, mut d_x)| {
                 let examples = c * rows..batch.min((c + 1) * rows);
                 let (mut d_q, mut d_bias) = (vec![0.0; r * n], vec![0.0; n]);
                 let d_z = self.output_side(examples.clone(), &mut d_q, &mut d_bias);
                 let mut d_p = vec![0.0; r * m];
                 for (i, b) in examples.enumerate() {
                     let x = &self.x[b * m..(b + 1) * m];
-                    unproject(&mut d_x[i * m..(i + 1) * m], &mut d_p, x, &d_z[i * r..(i + 1) * r], &self.pairs.p);
+                    let d_z = &d_z[i * r..(i + 1) * r];
+                    project_back(&mut d_p, x, d_z);
+                    if let Some(d_x) = &mut d_x {
+                        add_unprojected(&mut d_x[i * m..(i + 1) * m], x, d_z, &self.pairs.p);
+                    }
                 }
                 [d_p, d_q, d_bias]
             })
@@ -195,7 +204,7 @@ impl Side<'_> {
             let mut buffer = [0.0; GROUP];
             let grad = &mut buffer[..eps.len()];
             variance_group(grad, first, self.tape, &self.pairs.q, self.bias, n, r);
-            variance_grad(grad, &self.d_y[first..first + eps.len()], eps);
+            variance_grad(grad, &self.dz[first..first + eps.len()], eps);
             output_group(&mut d_z, d_q, d_bias, grad, first, examples.start, self.tape, &self.pairs.q, n, r);
         });
         d_z
@@ -253,20 +262,21 @@ vectorized! {
         }
     }
 
-    /// dxᵢ = 2xᵢ Σᵣ dzᵣ pᵣᵢ, and dpᵣᵢ += dzᵣ xᵢ².
-    fn unproject(d_x: &mut [f32], d_p: &mut [f32], x: &[f32], d_z: &[f32], p: &[f32]) {
+    /// dpᵣᵢ += dzᵣ xᵢ²
+    fn project_back(d_p: &mut [f32], x: &[f32], d_z: &[f32]) {
+        for (d_p, &d_z) in d_p.chunks_exact_mut(x.len().max(1)).zip(d_z) {
+            d_p.iter_mut().zip(x).for_each(|(d, x)| *d += d_z * (x * x));
+        }
+    }
+
+    /// dxᵢ += 2xᵢ Σᵣ dzᵣ pᵣᵢ
+    fn add_unprojected(d_x: &mut [f32], x: &[f32], d_z: &[f32], p: &[f32]) {
         let m = x.len();
-        let mut squares = [0.0; GROUP];
-        for (g, x) in x.chunks(GROUP).enumerate() {
-            let (first, squares) = (g * GROUP, &mut squares[..x.len()]);
-            let d_x = &mut d_x[first..first + x.len()];
-            square(squares, x);
-            scale_run(d_x, d_z, p, m, first);
-            d_x.iter_mut().zip(x).for_each(|(d, x)| *d *= 2.0 * x);
-            for (r, &d_z) in d_z.iter().enumerate() {
-                let d_p = &mut d_p[r * m + first..][..x.len()];
-                d_p.iter_mut().zip(&*squares).for_each(|(d, s)| *d += d_z * s);
-            }
+        let mut slope = [0.0; GROUP];
+        for (g, (d_x, x)) in d_x.chunks_mut(GROUP).zip(x.chunks(GROUP)).enumerate() {
+            let slope = &mut slope[..x.len()];
+            scale_run(slope, d_z, p, m, g * GROUP);
+            d_x.iter_mut().zip(x.iter().zip(slope)).for_each(|(d, (x, s))| *d += *s * (2.0 * x));
         }
     }
 }

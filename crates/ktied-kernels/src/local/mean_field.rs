@@ -9,11 +9,12 @@ use crate::error::{Check, Result};
 use crate::gemm::{Mat, Threads, Update, product};
 use crate::noise::for_each_normal_group;
 use crate::par::CHUNK;
-use crate::rows::{column_sums, finish_all};
+use crate::rows::{column_sums, finish, finish_all};
 use crate::scale::ScaleForm;
+use crate::scratch::with_scratch;
 use crate::simd::vectorized;
 
-/// Adds the noise of a mean-field dense layer to its mean activations: y ← y + √(x²σ² + σ_b² + 1e-12) ∘ ε.
+/// Adds the noise of a mean-field dense layer to its mean activations: y ← act(y + √(x²σ² + σ_b² + 1e-12) ∘ ε).
 ///
 /// `tape` receives the variances, which the backward pass needs.
 ///
@@ -24,7 +25,7 @@ use crate::simd::vectorized;
 /// If the lengths do not fit: `batch` and the lengths of x and y give M and N.
 pub fn mean_field(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, scale: RawScale<'_>) -> Result<()> {
     let check = Check("local_mean_field");
-    let LocalLayer { x, batch, key, .. } = layer;
+    let LocalLayer { x, batch, key, activation, .. } = layer;
     let (m, n) = sizes(check, batch, x, y, scale.raw)?;
     check.len("tape", tape, y.len())?;
     let bias = layer.bias_variance(check, n)?;
@@ -35,51 +36,58 @@ pub fn mean_field(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, scale:
         let base = c * CHUNK;
         for_each_normal_group(key, base..base + y.len(), |first, eps| {
             let here = first - base..first - base + eps.len();
-            add_noise(&mut y[here.clone()], &variance[here], eps);
+            add_noise(&mut y[here.clone()], &variance[here.clone()], eps);
+            finish(&mut y[here], None, activation);
         });
     });
     Ok(())
 }
 
-/// Where the gradients of [`mean_field`] go. The gradient of the means is that of the output itself.
+/// Where the gradients of [`mean_field`] go. The gradient of the means is that of the sums itself.
 #[derive(Debug)]
 pub struct MeanFieldLocalGrads<'a> {
-    /// `[B, M]`, through the variance only.
-    pub x: &'a mut [f32],
+    /// `[B, M]`, if it is wanted: what comes through the variance is added to what comes through the means.
+    pub x: Option<&'a mut [f32]>,
     /// `[M, N]`
     pub raw_scale: &'a mut [f32],
     /// `[N]`, if there is a bias.
     pub bias_raw: Option<&'a mut [f32]>,
 }
 
-/// Gradients of [`mean_field`]. With G = dy∘ε/(2√var): dσ² = (x²)ᵀG, dx = 2x∘(G(σ²)ᵀ).
+/// Gradients of [`mean_field`]. With dz the gradient of the sums and G = dz∘ε/(2√var): dσ² = (x²)ᵀG, dx = 2x∘(G(σ²)ᵀ).
 ///
 /// # Shapes
-/// - d_y, tape: `[B, N]`, tape as the forward pass left it; scale: `[M, N]`
+/// - dz, tape: `[B, N]`, tape as the forward pass left it; scale: `[M, N]`
 ///
 /// # Errors
 /// If the lengths do not fit.
 pub fn mean_field_backward(
     grads: MeanFieldLocalGrads<'_>,
-    d_y: &[f32],
+    dz: &[f32],
     tape: &[f32],
     layer: LocalLayer<'_>,
     scale: RawScale<'_>,
 ) -> Result<()> {
     let check = Check("local_mean_field_backward");
     let LocalLayer { x, batch, key, .. } = layer;
-    let (m, n) = sizes(check, batch, x, d_y, scale.raw)?;
-    check.len("tape", tape, d_y.len())?;
-    check.len("grads.x", grads.x, x.len())?;
+    let (m, n) = sizes(check, batch, x, dz, scale.raw)?;
+    check.len("tape", tape, dz.len())?;
+    grads.x.as_ref().map_or(Ok(()), |d_x| check.len("grads.x", d_x, x.len()))?;
     check.len("grads.raw_scale", grads.raw_scale, scale.raw.len())?;
-    let grad = variance_grads(tape, d_y, key);
+    let grad = variance_grads(tape, dz, key);
     let grad_rows = Mat::new(&grad, batch, n)?;
     let (x_squares, variances) = (squares(x), scale_squares(scale));
     product(grads.raw_scale, Mat::new(&x_squares, batch, m)?.t(), grad_rows, Update::Overwrite, Threads::All)?;
     let operands = grads.raw_scale.par_chunks_mut(CHUNK).zip(scale.raw.par_chunks(CHUNK));
     operands.for_each(|(d, raw)| times_variance_slope(d, raw, scale.form));
-    product(grads.x, grad_rows, Mat::new(&variances, m, n)?.t(), Update::Overwrite, Threads::All)?;
-    grads.x.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).for_each(|(d, x)| times_twice(d, x));
+    if let Some(d_x) = grads.x {
+        with_scratch(x.len(), |slope| -> Result<()> {
+            product(slope, grad_rows, Mat::new(&variances, m, n)?.t(), Update::Overwrite, Threads::All)?;
+            let operands = d_x.par_chunks_mut(CHUNK).zip(slope.par_chunks(CHUNK).zip(x.par_chunks(CHUNK)));
+            operands.for_each(|(d, (slope, x))| add_twice(d, slope, x));
+            Ok(())
+        })?;
+    }
     if let (Some(d_raw), Some(bias)) = (grads.bias_raw, layer.bias) {
         check.len("bias.raw", bias.raw, n)?;
         check.len("grads.bias_raw", d_raw, n)?;
@@ -149,7 +157,8 @@ vectorized! {
         }
     }
 
-    fn times_twice(d: &mut [f32], x: &[f32]) {
-        d.iter_mut().zip(x).for_each(|(d, x)| *d *= 2.0 * x);
+    /// d += 2x∘slope
+    fn add_twice(d: &mut [f32], slope: &[f32], x: &[f32]) {
+        d.iter_mut().zip(slope.iter().zip(x)).for_each(|(d, (s, x))| *d += s * (2.0 * x));
     }
 }

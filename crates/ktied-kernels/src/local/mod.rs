@@ -12,6 +12,7 @@ pub use k_tied::{KTiedLocalGrads, k_tied, k_tied_backward};
 pub use mean_field::{MeanFieldLocalGrads, mean_field, mean_field_backward};
 
 use crate::NoiseKey;
+use crate::activation::Activation;
 use crate::error::{Check, Result};
 use crate::scale::{ScaleForm, floored};
 use crate::simd::vectorized;
@@ -39,6 +40,8 @@ pub struct LocalLayer<'a> {
     pub bias: Option<RawScale<'a>>,
     /// Element i of the activations uses element i of its normals.
     pub key: NoiseKey,
+    /// Applied to the noisy sums by the forward pass; the backward pass begins with the gradient of the sums.
+    pub activation: Activation,
 }
 
 impl LocalLayer<'_> {

@@ -1,6 +1,6 @@
 //! Divergences against their definition in double precision, known values, and central differences.
 
-use ktied_kernels::kl::{self, KTiedGrads, MeanFieldGrads, Prior};
+use ktied_kernels::kl::{self, FactorGrads, MeanFieldGrads, Prior};
 use ktied_kernels::{NoiseKey, ScaleForm, noise};
 
 use crate::reference::{
@@ -28,7 +28,7 @@ fn the_mean_field_kl_is_its_definition() {
             let scale: Vec<f64> = raw.iter().map(|&r| scale_of(form, f64::from(r))).collect();
             for prior_loc in [None, Some(&center[..])] {
                 let prior = Prior { loc: prior_loc, scale: 0.3 };
-                let found = kl::mean_field(&loc, &raw, form, prior, None).unwrap();
+                let found = kl::mean_field(&loc, &raw, form, prior).unwrap();
                 let center = prior_loc.map_or(vec![0.0; len], to_f64);
                 let expected = definition(&to_f64(&loc), &center, &scale, f64::from(0.3f32));
                 assert_relative(found, expected, 2e-7, &format!("{form:?}, {len}"));
@@ -57,7 +57,7 @@ fn kl_is_zero_where_posterior_and_prior_agree() {
     let log_scale = 0.25f32.ln();
     let prior = Prior { loc: None, scale: 0.25 };
     let loc = vec![0.0; m * n];
-    let mean_field = kl::mean_field(&loc, &vec![log_scale; m * n], ScaleForm::Log, prior, None).unwrap();
+    let mean_field = kl::mean_field(&loc, &vec![log_scale; m * n], ScaleForm::Log, prior).unwrap();
     assert!(mean_field.abs() < 1e-4, "{mean_field}");
     for k in 1..4 {
         let log = 0.5 * (log_scale - (k as f32).ln());
@@ -74,7 +74,7 @@ fn the_k_tied_kl_equals_the_mean_field_kl_of_the_same_scales() {
     let scale = k_tied_scale(&to_f64(&log_u), &to_f64(&log_v), shape);
     let raw: Vec<f32> = scale.iter().map(|s| s.ln() as f32).collect();
     let prior = Prior { loc: None, scale: 0.3 };
-    let mean_field = kl::mean_field(&loc, &raw, ScaleForm::Log, prior, None).unwrap();
+    let mean_field = kl::mean_field(&loc, &raw, ScaleForm::Log, prior).unwrap();
     let k_tied = kl::k_tied(&loc, factors(&log_u, &log_v, shape), prior, None).unwrap();
     assert_relative(k_tied, mean_field, 1e-6, "k-tied against mean-field");
 }
@@ -113,7 +113,8 @@ fn the_gradients_of_the_mean_field_kl_match_central_differences() {
         let (mut d_loc, mut d_raw) = (vec![0.0; len], vec![0.0; len]);
         let prior = Prior { loc: Some(&center), scale: 0.3 };
         let grads = MeanFieldGrads { loc: &mut d_loc, raw_scale: &mut d_raw };
-        kl::mean_field(&loc, &raw, form, prior, Some(grads)).unwrap();
+        kl::mean_field_backward(grads, &loc, &raw, form, prior, 2.5).unwrap();
+        d_loc.iter_mut().chain(&mut d_raw).for_each(|d| *d /= 2.5);
         let (loc, raw, center, prior_scale) = (to_f64(&loc), to_f64(&raw), to_f64(&center), f64::from(0.3f32));
         let scale = |raw: &[f64]| raw.iter().map(|&r| scale_of(form, r)).collect::<Vec<_>>();
         let by_loc = central_difference(&mut |l| definition(l, &center, &scale(&raw), prior_scale), &loc, 1e-5);
@@ -130,16 +131,17 @@ fn the_gradients_of_the_k_tied_kl_match_central_differences() {
         let (loc, log_u, log_v) = (random(m * n, 1), log_factor(m * k, 2), log_factor(n * k, 3));
         let (mut d_loc, mut d_u, mut d_v) = (vec![0.0; m * n], vec![0.0; m * k], vec![0.0; n * k]);
         let prior = Prior { loc: None, scale: 0.2 };
-        let grads = KTiedGrads { loc: &mut d_loc, log_u: &mut d_u, log_v: &mut d_v };
+        let grads = FactorGrads { log_u: &mut d_u, log_v: &mut d_v };
         let value = kl::k_tied(&loc, factors(&log_u, &log_v, shape), prior, Some(grads)).unwrap();
         assert_eq!(value, kl::k_tied(&loc, factors(&log_u, &log_v, shape), prior, None).unwrap(), "{shape:?}");
+        kl::loc_backward(&mut d_loc, &loc, prior, -3.0).unwrap();
         let (loc, u, v, zero) = (to_f64(&loc), to_f64(&log_u), to_f64(&log_v), vec![0.0; m * n]);
         let kl = |u: &[f64], v: &[f64]| definition(&loc, &zero, &k_tied_scale(u, v, shape), f64::from(0.2f32));
         let by_u = central_difference(&mut |u| kl(u, &v), &u, 1e-5);
         let by_v = central_difference(&mut |v| kl(&u, v), &v, 1e-5);
         assert_close(&d_u, &by_u, 2e-6, 1e-6, &format!("d_log_u {shape:?}"));
         assert_close(&d_v, &by_v, 2e-6, 1e-6, &format!("d_log_v {shape:?}"));
-        let by_loc: Vec<f64> = loc.iter().map(|l| l / f64::from(0.2f32).powi(2)).collect();
+        let by_loc: Vec<f64> = loc.iter().map(|l| -3.0 * l / f64::from(0.2f32).powi(2)).collect();
         assert_close(&d_loc, &by_loc, 1e-6, 0.0, "d_loc");
     }
 }
@@ -152,8 +154,9 @@ fn all_outputs() -> Vec<f32> {
     let (mut d_loc, mut d_raw) = (vec![0.0; m * n], vec![0.0; m * n]);
     let (mut d_u, mut d_v) = (vec![0.0; m * k], vec![0.0; n * k]);
     let grads = MeanFieldGrads { loc: &mut d_loc, raw_scale: &mut d_raw };
-    let mean_field = kl::mean_field(&loc, &raw, ScaleForm::Softplus, prior, Some(grads)).unwrap();
-    let grads = KTiedGrads { loc: &mut d_loc, log_u: &mut d_u, log_v: &mut d_v };
+    kl::mean_field_backward(grads, &loc, &raw, ScaleForm::Softplus, prior, 0.7).unwrap();
+    let mean_field = kl::mean_field(&loc, &raw, ScaleForm::Softplus, prior).unwrap();
+    let grads = FactorGrads { log_u: &mut d_u, log_v: &mut d_v };
     let k_tied = kl::k_tied(&loc, factors(&log_u, &log_v, shape), prior, Some(grads)).unwrap();
     let words =
         [mean_field, k_tied].map(|v| [f32::from_bits(v.to_bits() as u32), f32::from_bits((v.to_bits() >> 32) as u32)]);
@@ -169,17 +172,19 @@ fn divergences_have_the_same_bits_on_any_number_of_threads_and_instruction_set()
 #[test]
 fn kl_refuses_operands_that_do_not_fit_and_shows_a_nan() {
     let prior = Prior { loc: None, scale: 1.0 };
-    let error = kl::mean_field(&[0.0; 2], &[0.0; 3], ScaleForm::Log, prior, None).unwrap_err();
+    let error = kl::mean_field(&[0.0; 2], &[0.0; 3], ScaleForm::Log, prior).unwrap_err();
     assert_eq!(error.to_string(), "kl_mean_field: `raw_scale` must have length 2, got 3");
     let prior_loc = Prior { loc: Some(&[0.0]), scale: 1.0 };
-    let error = kl::mean_field(&[0.0; 2], &[0.0; 2], ScaleForm::Log, prior_loc, None).unwrap_err();
+    let error = kl::mean_field(&[0.0; 2], &[0.0; 2], ScaleForm::Log, prior_loc).unwrap_err();
     assert_eq!(error.to_string(), "kl_mean_field: `prior.loc` must have length 2, got 1");
     let (mut d_u, log_u, log_v) = (vec![0.0; 5], vec![0.0; 6], vec![0.0; 8]);
-    let grads = KTiedGrads { loc: &mut [0.0; 12], log_u: &mut d_u, log_v: &mut [0.0; 8] };
+    let grads = FactorGrads { log_u: &mut d_u, log_v: &mut [0.0; 8] };
     let error = kl::k_tied(&[0.0; 12], factors(&log_u, &log_v, (3, 4, 2)), prior, Some(grads)).unwrap_err();
     assert_eq!(error.to_string(), "kl_k_tied: `grads.log_u` must have length 6, got 5");
+    let error = kl::loc_backward(&mut [0.0; 3], &[0.0; 2], prior, 1.0).unwrap_err();
+    assert_eq!(error.to_string(), "kl_loc_backward: `d_loc` must have length 2, got 3");
     let log_u = [f32::NAN; 6];
     assert!(kl::k_tied(&[0.0; 12], factors(&log_u, &log_v, (3, 4, 2)), prior, None).unwrap().is_nan());
-    assert!(kl::mean_field(&[f32::NAN], &[0.0], ScaleForm::Softplus, prior, None).unwrap().is_nan());
-    assert!(kl::mean_field(&[0.0], &[f32::NAN], ScaleForm::Softplus, prior, None).unwrap().is_nan());
+    assert!(kl::mean_field(&[f32::NAN], &[0.0], ScaleForm::Softplus, prior).unwrap().is_nan());
+    assert!(kl::mean_field(&[0.0], &[f32::NAN], ScaleForm::Softplus, prior).unwrap().is_nan());
 }

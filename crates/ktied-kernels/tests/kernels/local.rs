@@ -1,5 +1,6 @@
 //! Local reparameterisation against its definition, brute-force weight sampling, and central differences.
 
+use ktied_kernels::activation::Activation;
 use ktied_kernels::local::{self, KTiedLocalGrads, LocalLayer, MeanFieldLocalGrads, RawScale};
 use ktied_kernels::{NoiseKey, Purpose, ScaleForm, sample};
 
@@ -35,7 +36,7 @@ fn bias_scale(raw: &[f64]) -> Vec<f64> {
 
 fn layer<'a>(x: &'a [f32], batch: usize, bias: Option<&'a [f32]>) -> LocalLayer<'a> {
     let bias = bias.map(|raw| RawScale { raw, form: ScaleForm::Softplus });
-    LocalLayer { x, batch, bias, key: key() }
+    LocalLayer { x, batch, bias, key: key(), activation: Activation::Identity }
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn the_gradients_of_k_tied_noise_match_central_differences() {
         local::k_tied(&mut y, &mut tape, layer(&x, b, Some(&raw)), f).unwrap();
         let (mut d_x, mut d_u, mut d_v, mut d_raw) =
             (vec![0.0; b * m], vec![0.0; m * k], vec![0.0; n * k], vec![0.0; n]);
-        let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: Some(&mut d_raw) };
+        let grads = KTiedLocalGrads { x: Some(&mut d_x), log_u: &mut d_u, log_v: &mut d_v, bias_raw: Some(&mut d_raw) };
         local::k_tied_backward(grads, &d_y, &tape, layer(&x, b, Some(&raw)), f).unwrap();
         let (x, u, v, raw, d_y) = (to_f64(&x), to_f64(&log_u), to_f64(&log_v), to_f64(&raw), to_f64(&d_y));
         let loss = |x: &[f64], u: &[f64], v: &[f64], raw: &[f64]| {
@@ -86,7 +87,7 @@ fn mean_field_noise_and_its_gradients_match_the_definition() {
             y.fill(0.0);
             local::mean_field(&mut y, &mut tape, layer(&x, b, Some(&raw)), RawScale { raw: &raw_scale, form }).unwrap();
             let (mut d_x, mut d_scale, mut d_raw) = (vec![0.0; b * m], vec![0.0; m * n], vec![0.0; n]);
-            let grads = MeanFieldLocalGrads { x: &mut d_x, raw_scale: &mut d_scale, bias_raw: Some(&mut d_raw) };
+            let grads = MeanFieldLocalGrads { x: Some(&mut d_x), raw_scale: &mut d_scale, bias_raw: Some(&mut d_raw) };
             local::mean_field_backward(
                 grads,
                 &d_y,
@@ -110,6 +111,50 @@ fn mean_field_noise_and_its_gradients_match_the_definition() {
     }
 }
 
+/// Gradients with respect to inputs join what is there, those that are not wanted change nothing else, and the
+/// activation is that of the noisy sums.
+#[test]
+fn gradients_join_those_of_the_means_and_the_activation_comes_last() {
+    let (b, m, n, k) = (5, 300, 7, 2);
+    let (x, log_u, log_v, raw_scale) =
+        (random(b * m, 1), log_factor(m * k, 2), log_factor(n * k, 3), log_factor(m * n, 6));
+    let (f, scale) = (factors(&log_u, &log_v, (m, n, k)), RawScale { raw: &raw_scale, form: ScaleForm::Log });
+    let (layer, dz) = (layer(&x, b, None), random(b * n, 5));
+    let rectified = LocalLayer { activation: Activation::Relu, ..layer };
+    let (mut tape, mut tape_m) = (vec![0.0; b * 3], vec![0.0; b * n]);
+    for tied in [true, false] {
+        let mut forward = |layer| {
+            let mut y = random(b * n, 7);
+            match tied {
+                true => local::k_tied(&mut y, &mut tape, layer, f).unwrap(),
+                false => local::mean_field(&mut y, &mut tape_m, layer, scale).unwrap(),
+            }
+            y
+        };
+        let relu: Vec<f32> = forward(layer).into_iter().map(|y| y.max(0.0)).collect();
+        assert_eq!(forward(rectified), relu);
+        assert!(relu.contains(&0.0) && relu.iter().any(|&y| y > 0.0));
+        let backward = |x: Option<&mut [f32]>| {
+            let (mut d_u, mut d_v, mut d_scale) = (vec![9.0; m * k], vec![9.0; n * k], vec![9.0; m * n]);
+            if tied {
+                let grads = KTiedLocalGrads { x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: None };
+                local::k_tied_backward(grads, &dz, &tape, layer, f).unwrap();
+            } else {
+                let grads = MeanFieldLocalGrads { x, raw_scale: &mut d_scale, bias_raw: None };
+                local::mean_field_backward(grads, &dz, &tape_m, layer, scale).unwrap();
+            }
+            [d_u, d_v, d_scale].concat()
+        };
+        let (mut alone, mut joined) = (vec![0.0; b * m], random(b * m, 8));
+        let before = joined.clone();
+        let others = backward(Some(&mut alone));
+        assert_eq!(backward(Some(&mut joined)), others);
+        assert_eq!(backward(None), others);
+        let sums: Vec<f32> = before.iter().zip(&alone).map(|(b, a)| b + a).collect();
+        assert_eq!(joined, sums);
+    }
+}
+
 #[test]
 fn an_all_zero_row_has_zero_gradients_not_nan() {
     let (m, n, k) = (4, 3, 2);
@@ -117,8 +162,8 @@ fn an_all_zero_row_has_zero_gradients_not_nan() {
     let (mut y, mut tape) = (vec![0.0; n], vec![0.0; 3]);
     let f = factors(&log_u, &log_v, (m, n, k));
     local::k_tied(&mut y, &mut tape, layer(&x, 1, None), f).unwrap();
-    let (mut d_x, mut d_u, mut d_v) = (vec![1.0; m], vec![1.0; m * k], vec![1.0; n * k]);
-    let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: None };
+    let (mut d_x, mut d_u, mut d_v) = (vec![0.0; m], vec![1.0; m * k], vec![1.0; n * k]);
+    let grads = KTiedLocalGrads { x: Some(&mut d_x), log_u: &mut d_u, log_v: &mut d_v, bias_raw: None };
     local::k_tied_backward(grads, &d_y, &tape, layer(&x, 1, None), f).unwrap();
     assert!([d_x, d_u, d_v].concat().iter().all(|&d| d == 0.0));
     let floor: Vec<f64> = eps(n).iter().map(|e| 1e-6 * e).collect();
@@ -159,7 +204,7 @@ fn all_outputs(with_products: bool) -> Vec<f32> {
     let f = factors(&log_u, &log_v, (m, n, k));
     local::k_tied(&mut y, &mut tape, layer(&x, b, Some(&raw)), f).unwrap();
     let (mut d_x, mut d_u, mut d_v, mut d_raw) = (vec![0.0; b * m], vec![0.0; m * k], vec![0.0; n * k], vec![0.0; n]);
-    let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw: Some(&mut d_raw) };
+    let grads = KTiedLocalGrads { x: Some(&mut d_x), log_u: &mut d_u, log_v: &mut d_v, bias_raw: Some(&mut d_raw) };
     local::k_tied_backward(grads, &d_y, &tape, layer(&x, b, Some(&raw)), f).unwrap();
     let mut out = [y.clone(), tape, d_x.clone(), d_u, d_v, d_raw.clone()].concat();
     if with_products {
@@ -171,7 +216,7 @@ fn all_outputs(with_products: bool) -> Vec<f32> {
             RawScale { raw: &raw_scale, form: ScaleForm::Log },
         )
         .unwrap();
-        let grads = MeanFieldLocalGrads { x: &mut d_x, raw_scale: &mut d_scale, bias_raw: Some(&mut d_raw) };
+        let grads = MeanFieldLocalGrads { x: Some(&mut d_x), raw_scale: &mut d_scale, bias_raw: Some(&mut d_raw) };
         local::mean_field_backward(
             grads,
             &d_y,

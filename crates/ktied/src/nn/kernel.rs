@@ -2,11 +2,12 @@
 
 use burn::module::{Param, ParamId};
 use burn::tensor::Tensor;
-use ktied_kernels::{NoiseKey, ScaleForm, ShapeError};
+use ktied_kernels::activation::Activation;
+use ktied_kernels::{NoiseKey, ShapeError};
 
 use super::layer::Weights;
 use crate::error::Result;
-use crate::ops::portable;
+use crate::ops::{LocalInput, portable};
 use crate::posterior::Posterior;
 
 impl<P: Posterior> Weights<P> {
@@ -49,20 +50,23 @@ impl<P: Posterior> Weights<P> {
         Ok(self.kernel.perturbation(key)?.map(|perturbation| self.masked(perturbation)))
     }
 
-    /// `mean` with the noise of local reparameterisation, bias included (see [`Posterior::add_local_noise`]).
-    pub(super) fn add_local_noise(&self, mean: Tensor<2>, x: Tensor<2>, key: NoiseKey) -> Result<Tensor<2>> {
-        let bias = self.bias_scale();
-        let (Some(_), Some(scale)) = (&self.mask, self.scale()) else {
-            return self.kernel.add_local_noise(mean, x, bias, key);
-        };
-        let form = bias.as_ref().map_or(ScaleForm::Log, |bias| bias.form);
-        Ok(portable::add_local_noise(mean, x, scale.square(), bias.map(|bias| bias.raw), form, key))
+    /// The layer's output by local reparameterisation (see [`Posterior::local`]).
+    pub(super) fn local(&self, x: Tensor<2>, activation: Activation, key: NoiseKey) -> Result<Tensor<2>> {
+        let (bias, bias_scale) = (self.bias_loc(), self.bias_scale());
+        let input = LocalInput { x, bias, bias_scale, activation, key };
+        // Means and scales as tensors of their own only where weights were pruned: they are as large as the kernel.
+        match &self.mask {
+            Some(_) => Ok(portable::local_dense(input, self.loc(), self.scale().map(|scale| scale.square()))),
+            None => self.kernel.local(input),
+        }
     }
 
     /// KL(q‖p) of the kernel, `[1]`, in nats; a weight that was pruned is no parameter any more and costs nothing.
     pub(super) fn kernel_kl(&self) -> Result<Tensor<1>> {
         let prior = self.kernel_prior();
-        let (Some(mask), Some(scale)) = (self.mask(), self.kernel.scale()) else { return self.kernel.kl(prior) };
+        let Some((mask, scale)) = self.mask().and_then(|mask| Some((mask, self.kernel.scale()?))) else {
+            return self.kernel.kl(prior);
+        };
         let loc = self.kernel.loc();
         prior.check_shape(&loc)?;
         let centred = match prior.loc() {

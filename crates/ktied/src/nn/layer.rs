@@ -7,8 +7,8 @@ use ktied_kernels::{NoiseKey, Purpose, ShapeError};
 
 use super::pass::{Estimator, LayerNoise, Pass};
 use crate::error::{Error, Result};
-use crate::ops;
-use crate::posterior::{BiasScale, Family, LocInit, Posterior, PosteriorKind, ScaleInit, WeightInit};
+use crate::ops::{self, BiasScale};
+use crate::posterior::{Family, LocInit, Posterior, PosteriorKind, ScaleInit, WeightInit};
 use crate::prior::{Prior, PriorRule};
 
 /// Posterior, prior and place of a layer, besides its sizes.

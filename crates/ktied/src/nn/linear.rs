@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor};
 use ktied_kernels::activation::Activation;
 use ktied_kernels::{Purpose, ShapeError};
 
-use super::layer::{LayerConfig, Weights, activate};
+use super::layer::{LayerConfig, Weights};
 use super::pass::{Estimator, Pass};
 use crate::error::Result;
 use crate::ops;
@@ -81,7 +81,8 @@ impl<P: Posterior> Linear<P> {
         let dims = x.dims();
         let positions: usize = dims.iter().take(D.saturating_sub(1)).skip(1).product();
         if let (Pass::Sampled { estimator: Estimator::Local, .. }, 1) = (pass, positions) {
-            let y = self.local(rows_of(x)?, pass)?;
+            let key = self.weights.noise(pass).of(Purpose::Activations);
+            let y = self.weights.local(rows_of(x)?, self.activation, key)?;
             return Ok(rows_to(y, dims));
         }
         let product =
@@ -100,14 +101,6 @@ impl<P: Posterior> Linear<P> {
     /// What `map` says.
     pub fn map_weights<E>(self, map: impl FnOnce(Weights<P>) -> Result<Weights<P>, E>) -> Result<Self, E> {
         Ok(Self { weights: map(self.weights)?, ..self })
-    }
-
-    /// x·μ + μ_b + √(x²σ² + σ_b² + 1e-12) ∘ ε
-    fn local(&self, x: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
-        let weights = &self.weights;
-        let mean = ops::dense(x.clone(), weights.loc(), weights.bias_loc(), Activation::Identity)?;
-        let y = weights.add_local_noise(mean, x, weights.noise(pass).of(Purpose::Activations))?;
-        Ok(activate(y, self.activation))
     }
 }
 

@@ -6,7 +6,7 @@ use ktied_kernels::activation::{self, Activation};
 use ktied_kernels::conv::{self, Conv2dShape};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
 /// How a convolution treats the borders of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,7 +76,6 @@ impl Conv2d {
 
 impl FusedOp<3> for Conv2d {
     type Tape = ();
-    const READS_OUTPUT: bool = true;
 
     fn output_shape(&self, [x, weight, bias]: [&[usize]; 3]) -> Result<Vec<usize>, ShapeError> {
         let shape = self.shape(x, weight)?;
@@ -90,9 +89,13 @@ impl FusedOp<3> for Conv2d {
 
     fn forward(&self, [x, weight, bias]: [View<'_>; 3], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
         let shape = self.shape(x.shape, weight.shape)?;
-        let mut y = vec![0.0; shape.batch * shape.out_height()? * shape.out_width()? * shape.outputs];
+        let mut y = buffers::take(shape.batch * shape.out_height()? * shape.out_width()? * shape.outputs);
         conv::forward(&mut y, x.data, weight.data, bias.when(self.has_bias), &shape, self.activation)?;
         Ok((y, ()))
+    }
+
+    fn reads_output(&self) -> bool {
+        self.activation != Activation::Identity
     }
 
     fn backward(
@@ -108,12 +111,12 @@ impl FusedOp<3> for Conv2d {
         }
         let mut grads = [Grad::None, Grad::None, Grad::None];
         if wanted[0] {
-            let mut dx = vec![0.0; x.data.len()];
+            let mut dx = buffers::take(x.data.len());
             conv::backward_input(&mut dx, d_out.values(), weight.data, &shape)?;
             grads[0] = Grad::Values(dx);
         }
         if wanted[1] || wanted[2] {
-            let (mut dweight, mut dbias) = (vec![0.0; weight.data.len()], vec![0.0; bias.data.len()]);
+            let (mut dweight, mut dbias) = (buffers::take(weight.data.len()), buffers::take(bias.data.len()));
             let dbias_out = self.has_bias.then_some(&mut dbias[..]);
             conv::backward_weight(&mut dweight, dbias_out, d_out.values(), x.data, &shape)?;
             grads[1] = Grad::Values(dweight);

@@ -6,7 +6,7 @@ use ktied_kernels::activation::Activation;
 use ktied_kernels::dense::{self, DenseGrads, DenseShape, DenseTape};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
 /// act(x·W + b).
 ///
@@ -42,7 +42,6 @@ fn shape_of(x: View<'_>, weight: View<'_>) -> DenseShape {
 
 impl FusedOp<3> for Dense {
     type Tape = ();
-    const READS_OUTPUT: bool = true;
 
     fn output_shape(&self, [x, weight, bias]: [&[usize]; 3]) -> Result<Vec<usize>, ShapeError> {
         let [batch, _] = check::dims("dense", "x", x)?;
@@ -54,9 +53,13 @@ impl FusedOp<3> for Dense {
 
     fn forward(&self, [x, weight, bias]: [View<'_>; 3], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
         let shape = shape_of(x, weight);
-        let mut y = vec![0.0; shape.batch * shape.outputs];
+        let mut y = buffers::take(shape.batch * shape.outputs);
         dense::forward(&mut y, x.data, weight.data, bias.when(self.has_bias), shape, self.activation)?;
         Ok((y, ()))
+    }
+
+    fn reads_output(&self) -> bool {
+        self.activation != Activation::Identity
     }
 
     fn backward(

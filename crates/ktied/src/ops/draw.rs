@@ -4,7 +4,7 @@ use burn::tensor::Tensor;
 use ktied_kernels::{LogFactors, NoiseKey, ScaleForm, ShapeError, sample};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
 /// Draws from a mean-field Normal, Wᵢ = μᵢ + σ(rᵢ) εᵢ, or without `loc` the perturbation σ(rᵢ) εᵢ alone.
 ///
@@ -64,7 +64,7 @@ impl FusedOp<2> for DrawMeanField {
     }
 
     fn forward(&self, [loc, raw]: [View<'_>; 2], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
-        let mut out = vec![0.0; raw.data.len()];
+        let mut out = buffers::take(raw.data.len());
         sample::mean_field(&mut out, loc.when(self.has_loc), raw.data, self.form, self.key)?;
         Ok((out, ()))
     }
@@ -79,7 +79,7 @@ impl FusedOp<2> for DrawMeanField {
         if !raw_wanted {
             return Ok([Grad::OfOutput, Grad::None]);
         }
-        let mut d_raw = vec![0.0; raw.data.len()];
+        let mut d_raw = buffers::take(raw.data.len());
         sample::mean_field_backward(&mut d_raw, d_out.values(), raw.data, self.form, self.key)?;
         Ok([Grad::OfOutput, Grad::Values(d_raw)])
     }
@@ -107,14 +107,14 @@ impl FusedOp<3> for DrawKTied {
 
     fn forward(&self, [loc, u, v]: [View<'_>; 3], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
         let factors = log_factors(u, v);
-        let mut out = vec![0.0; factors.num_rows * factors.num_cols];
+        let mut out = buffers::take(factors.num_rows * factors.num_cols);
         sample::k_tied(&mut out, loc.when(self.has_loc), factors, self.key)?;
         Ok((out, ()))
     }
 
     fn backward(&self, saved: Saved<'_, 3, ()>, d_out: OutputGrad<'_>, _: [bool; 3]) -> Result<[Grad; 3], ShapeError> {
         let [_, u, v] = saved.operands;
-        let (mut d_u, mut d_v) = (vec![0.0; u.data.len()], vec![0.0; v.data.len()]);
+        let (mut d_u, mut d_v) = (buffers::take(u.data.len()), buffers::take(v.data.len()));
         sample::k_tied_backward(&mut d_u, &mut d_v, d_out.values(), log_factors(u, v), self.key)?;
         Ok([Grad::OfOutput, Grad::Values(d_u), Grad::Values(d_v)])
     }

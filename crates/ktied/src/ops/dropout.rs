@@ -5,7 +5,7 @@ use ktied_kernels::dropout::{self, DropoutRate};
 use ktied_kernels::{NoiseKey, ShapeError};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::portable;
+use super::{buffers, portable};
 
 /// x∘m, where m is 0 with probability p and 1/(1 − p) else, drawn for every element.
 ///
@@ -40,7 +40,7 @@ struct Dropout {
 
 impl Dropout {
     fn run(&self, x: &[f32]) -> Result<Vec<f32>, ShapeError> {
-        let mut out = vec![0.0; x.len()];
+        let mut out = buffers::take(x.len());
         dropout::apply(&mut out, x, self.rate, self.key)?;
         Ok(out)
     }

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use ktied_kernels::{ShapeError, embedding as kernel};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
 /// The rows `ids` of a table, in their order; gradients of a row that stands several times add up.
 ///
@@ -42,7 +42,7 @@ impl FusedOp<1> for Embedding {
 
     fn forward(&self, [table]: [View<'_>; 1], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
         let [_, columns] = check::dims("embedding", "table", table.shape)?;
-        let mut out = vec![0.0; self.ids.len() * columns];
+        let mut out = buffers::take(self.ids.len() * columns);
         kernel::forward(&mut out, table.data, &self.ids, columns)?;
         Ok((out, ()))
     }
@@ -50,7 +50,7 @@ impl FusedOp<1> for Embedding {
     fn backward(&self, saved: Saved<'_, 1, ()>, d_out: OutputGrad<'_>, _: [bool; 1]) -> Result<[Grad; 1], ShapeError> {
         let [table] = saved.operands;
         let [_, columns] = check::dims("embedding", "table", table.shape)?;
-        let mut d_table = vec![0.0; table.data.len()];
+        let mut d_table = buffers::take(table.data.len());
         kernel::backward(&mut d_table, d_out.values(), &self.ids, columns)?;
         Ok([Grad::Values(d_table)])
     }

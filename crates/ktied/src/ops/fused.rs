@@ -14,6 +14,8 @@ use burn::backend::{Autodiff, Backend, Dispatch, DispatchTensor, Flex, TensorMet
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use ktied_kernels::ShapeError;
 
+use super::buffers;
+
 /// An operand as a kernel sees it: row-major, contiguous.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
@@ -41,9 +43,9 @@ pub enum Grad {
     Values(Vec<f32>),
 }
 
-/// Zeros for the gradients of the operands that are wanted.
+/// Buffers for the gradients of the operands that are wanted, to be overwritten.
 pub fn grad_buffers<const N: usize>(operands: [View<'_>; N], wanted: [bool; N]) -> [Option<Vec<f32>>; N] {
-    std::array::from_fn(|i| wanted[i].then(|| vec![0.0; operands[i].data.len()]))
+    std::array::from_fn(|i| wanted[i].then(|| buffers::take(operands[i].data.len())))
 }
 
 /// The buffers as gradients.
@@ -65,7 +67,9 @@ pub trait FusedOp<const N: usize>: Clone + Debug + Send + Sync + 'static {
     fn forward(&self, operands: [View<'_>; N], track: bool) -> Result<(Vec<f32>, Self::Tape), ShapeError>;
 
     /// Whether the backward pass reads the output; it is kept only then.
-    const READS_OUTPUT: bool = false;
+    fn reads_output(&self) -> bool {
+        false
+    }
 
     /// Gradients of the operands; those that are not `wanted` need not be computed.
     fn backward(
@@ -81,7 +85,7 @@ pub trait FusedOp<const N: usize>: Clone + Debug + Send + Sync + 'static {
 pub struct Saved<'a, const N: usize, T> {
     /// The operands.
     pub operands: [View<'a>; N],
-    /// The output's elements; none unless [`FusedOp::READS_OUTPUT`].
+    /// The output's elements; none unless [`FusedOp::reads_output`] says so.
     pub output: &'a [f32],
     /// The tape.
     pub tape: T,
@@ -116,6 +120,7 @@ pub fn in_place<const D: usize, const N: usize>(
     let primitive = |tensor: Tensor<D>| tensor.try_into_primitive::<Flex>().expect("a Flex tensor").to_contiguous();
     let (mut tensors, read) = (tensors.map(primitive), primitive(read));
     update(tensors.each_mut().map(view_mut), view(&read).data)?;
+    recycle(read);
     Ok(tensors.map(Tensor::from_primitive::<Flex>))
 }
 
@@ -256,6 +261,19 @@ fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, shape))
 }
 
+/// Keeps the memory of a tensor for later ones, unless somebody else holds it too.
+fn recycle(tensor: FlexTensor) {
+    let whole = tensor.bytes().len() == tensor.layout().num_elements() * size_of::<f32>();
+    if !tensor.is_unique() || !tensor.is_contiguous() || !whole {
+        return;
+    }
+    let (bytes, _, _) = tensor.into_data().into_parts();
+    // Memory of burn's own operations may be aligned otherwise than a vector's; that goes back to the allocator.
+    if let Ok(buffer) = bytes.try_into_vec::<f32>() {
+        buffers::give(buffer);
+    }
+}
+
 fn run<const N: usize, O: FusedOp<N>>(op: &O, operands: &[FlexTensor; N], track: bool) -> (FlexTensor, O::Tape) {
     let views = operands.each_ref().map(view);
     let shape = op.output_shape(views.map(|v| v.shape)).expect(CHECKED);
@@ -274,7 +292,7 @@ fn record<const N: usize, O: FusedOp<N>, C: CheckpointStrategy>(
         OpsKind::UnTracked(prep) => prep.finish(run(&op, &operands, false).0),
         OpsKind::Tracked(prep) => {
             let (output, tape) = run(&op, &operands, true);
-            let kept = O::READS_OUTPUT.then(|| output.clone());
+            let kept = op.reads_output().then(|| output.clone());
             prep.finish((operands, kept, tape), output)
         }
     }
@@ -289,8 +307,8 @@ impl<const N: usize, O: FusedOp<N>> Backward<Flex, N> for Recorded<O> {
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let mut d_out = grads.consume::<Flex>(&ops.node).to_contiguous();
-        let (operands, output, tape) = ops.state;
-        let output = output.as_ref().map_or(&[][..], |output| view(output).data);
+        let (operands, kept, tape) = ops.state;
+        let output = kept.as_ref().map_or(&[][..], |output| view(output).data);
         let saved = Saved { operands: operands.each_ref().map(view), output, tape };
         let wanted = ops.parents.each_ref().map(Option::is_some);
         let found = self.0.backward(saved, OutputGrad(&mut d_out), wanted).expect(CHECKED);
@@ -302,5 +320,6 @@ impl<const N: usize, O: FusedOp<N>> Backward<Flex, N> for Recorded<O> {
                 Grad::Values(values) => grads.register::<Flex>(parent.id, tensor(values, operand.layout().shape())),
             }
         }
+        operands.into_iter().chain(kept).chain([d_out]).for_each(recycle);
     }
 }

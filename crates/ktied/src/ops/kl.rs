@@ -1,12 +1,12 @@
 //! KL(q‖p) of a Gaussian posterior from a Gaussian prior, in nats.
 
 use burn::tensor::Tensor;
-use ktied_kernels::kl::{self, KTiedGrads, MeanFieldGrads, Prior};
+use ktied_kernels::kl::{self, FactorGrads, MeanFieldGrads, Prior};
 use ktied_kernels::{ScaleForm, ShapeError};
 
 use super::draw::log_factors;
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
 /// KL of a mean-field Normal from N(μₚ, σₚ²), summed over all weights.
 ///
@@ -70,11 +70,9 @@ impl PriorKind {
     }
 }
 
-/// The gradients come with the value in one pass, so the backward pass only scales them.
-fn scaled(mut grad: Vec<f32>, by: &[f32]) -> Vec<f32> {
-    let by = by.first().copied().unwrap_or(0.0);
-    grad.iter_mut().for_each(|g| *g *= by);
-    grad
+/// What the gradients are multiplied with.
+fn factor(d_out: &OutputGrad<'_>) -> f32 {
+    d_out.values().first().copied().unwrap_or(0.0)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,7 +82,7 @@ struct KlMeanField {
 }
 
 impl FusedOp<3> for KlMeanField {
-    type Tape = [Vec<f32>; 2];
+    type Tape = ();
 
     fn output_shape(&self, [loc, raw, prior_loc]: [&[usize]; 3]) -> Result<Vec<usize>, ShapeError> {
         check::same("kl_mean_field", "raw_scale", raw, loc)?;
@@ -92,25 +90,21 @@ impl FusedOp<3> for KlMeanField {
         Ok(vec![1])
     }
 
-    fn forward(
-        &self,
-        [loc, raw, prior_loc]: [View<'_>; 3],
-        track: bool,
-    ) -> Result<(Vec<f32>, [Vec<f32>; 2]), ShapeError> {
-        let len = if track { loc.data.len() } else { 0 };
-        let [mut d_loc, mut d_raw] = [vec![0.0; len], vec![0.0; len]];
-        let grads = track.then_some(MeanFieldGrads { loc: &mut d_loc, raw_scale: &mut d_raw });
-        let value = kl::mean_field(loc.data, raw.data, self.form, self.prior.with(prior_loc), grads)?;
-        Ok((vec![value as f32], [d_loc, d_raw]))
+    fn forward(&self, [loc, raw, prior_loc]: [View<'_>; 3], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
+        let value = kl::mean_field(loc.data, raw.data, self.form, self.prior.with(prior_loc))?;
+        Ok((vec![value as f32], ()))
     }
 
     fn backward(
         &self,
-        saved: Saved<'_, 3, [Vec<f32>; 2]>,
+        saved: Saved<'_, 3, ()>,
         d_out: OutputGrad<'_>,
         wanted: [bool; 3],
     ) -> Result<[Grad; 3], ShapeError> {
-        let [d_loc, d_raw] = saved.tape.map(|grad| scaled(grad, d_out.values()));
+        let [loc, raw, prior_loc] = saved.operands;
+        let [mut d_loc, mut d_raw] = [loc, raw].map(|view| buffers::take(view.data.len()));
+        let grads = MeanFieldGrads { loc: &mut d_loc, raw_scale: &mut d_raw };
+        kl::mean_field_backward(grads, loc.data, raw.data, self.form, self.prior.with(prior_loc), factor(&d_out))?;
         let d_prior = self.prior.loc_grad(&d_loc, wanted[2]);
         Ok([Grad::Values(d_loc), Grad::Values(d_raw), d_prior])
     }
@@ -122,7 +116,8 @@ struct KlKTied {
 }
 
 impl FusedOp<4> for KlKTied {
-    type Tape = [Vec<f32>; 3];
+    /// The gradients with respect to the factors, which come with the value in one pass.
+    type Tape = [Vec<f32>; 2];
 
     fn output_shape(&self, [loc, u, v, prior_loc]: [&[usize]; 4]) -> Result<Vec<usize>, ShapeError> {
         let shape = check::factors("kl_k_tied", u, v)?;
@@ -135,22 +130,27 @@ impl FusedOp<4> for KlKTied {
         &self,
         [loc, u, v, prior_loc]: [View<'_>; 4],
         track: bool,
-    ) -> Result<(Vec<f32>, [Vec<f32>; 3]), ShapeError> {
-        let len = |view: View<'_>| if track { view.data.len() } else { 0 };
-        let mut tape = [loc, u, v].map(|view| vec![0.0; len(view)]);
-        let [d_loc, d_u, d_v] = &mut tape;
-        let grads = track.then_some(KTiedGrads { loc: d_loc, log_u: d_u, log_v: d_v });
+    ) -> Result<(Vec<f32>, [Vec<f32>; 2]), ShapeError> {
+        let mut tape = [u, v].map(|view| if track { buffers::take(view.data.len()) } else { Vec::new() });
+        let [d_u, d_v] = &mut tape;
+        let grads = track.then_some(FactorGrads { log_u: d_u, log_v: d_v });
         let value = kl::k_tied(loc.data, log_factors(u, v), self.prior.with(prior_loc), grads)?;
         Ok((vec![value as f32], tape))
     }
 
     fn backward(
         &self,
-        saved: Saved<'_, 4, [Vec<f32>; 3]>,
+        saved: Saved<'_, 4, [Vec<f32>; 2]>,
         d_out: OutputGrad<'_>,
         wanted: [bool; 4],
     ) -> Result<[Grad; 4], ShapeError> {
-        let [d_loc, d_u, d_v] = saved.tape.map(|grad| scaled(grad, d_out.values()));
+        let ([loc, _, _, prior_loc], by) = (saved.operands, factor(&d_out));
+        let [d_u, d_v] = saved.tape.map(|mut grad| {
+            grad.iter_mut().for_each(|g| *g *= by);
+            grad
+        });
+        let mut d_loc = buffers::take(loc.data.len());
+        kl::loc_backward(&mut d_loc, loc.data, self.prior.with(prior_loc), by)?;
         let d_prior = self.prior.loc_grad(&d_loc, wanted[3]);
         Ok([Grad::Values(d_loc), Grad::Values(d_u), Grad::Values(d_v), d_prior])
     }

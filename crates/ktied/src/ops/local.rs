@@ -1,175 +1,262 @@
 //! Local reparameterisation of a dense layer: noise on the activations instead of on the weights.
 
 use burn::tensor::Tensor;
+use ktied_kernels::activation::{self, Activation};
+use ktied_kernels::dense::{self, DenseGrads, DenseShape, DenseTape};
 use ktied_kernels::local::{self, KTiedLocalGrads, LocalLayer, MeanFieldLocalGrads, RawScale};
 use ktied_kernels::{NoiseKey, ScaleForm, ShapeError};
 
 use super::draw::log_factors;
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
-/// Adds the noise of a k-tied layer to its mean activations: mean + √(x²σ² + σ_b² + 1e-12) ∘ ε, in O(B(M + N)R).
-///
-/// `bias_raw` is the stored scale of a mean-field bias, whose mean is part of `mean`.
+/// A dense layer in a pass of local reparameterisation, besides its kernel.
+#[derive(Clone, Debug)]
+pub struct LocalInput {
+    /// `[B, M]`
+    pub x: Tensor<2>,
+    /// Means of the bias, `[N]`.
+    pub bias: Option<Tensor<1>>,
+    /// Scales of the bias, if it is uncertain.
+    pub bias_scale: Option<BiasScale>,
+    /// Applied to the noisy sums.
+    pub activation: Activation,
+    /// Element i of the sums gets number i of its normals.
+    pub key: NoiseKey,
+}
+
+/// Standard deviations of a bias as they are stored, `[N]`.
+#[derive(Clone, Debug)]
+pub struct BiasScale {
+    /// The stored numbers.
+    pub raw: Tensor<1>,
+    /// How they are stored.
+    pub form: ScaleForm,
+}
+
+/// A k-tied dense layer, act(x·μ + b + √(x²σ² + σ_b² + 1e-12) ∘ ε), whose noise costs O(B(M + N)R).
 ///
 /// # Shapes
-/// - mean, output: `[B, N]`; x: `[B, M]`; log_u: `[M, K]`; log_v: `[N, K]`; bias_raw: `[N]`
+/// - loc: `[M, N]`; log_u: `[M, K]`; log_v: `[N, K]`; output: `[B, N]`
 ///
 /// # Errors
 /// If the shapes do not fit.
 pub fn local_k_tied(
-    mean: Tensor<2>,
-    x: Tensor<2>,
+    input: LocalInput,
+    loc: Tensor<2>,
     log_u: Tensor<2>,
     log_v: Tensor<2>,
-    bias_raw: Option<Tensor<1>>,
-    bias_form: ScaleForm,
-    key: NoiseKey,
 ) -> Result<Tensor<2>, ShapeError> {
-    let op = LocalKTied { has_bias: bias_raw.is_some(), bias_form, key };
-    if fused::takes(&mean) {
-        let operands = [mean, x, log_u, log_v].map(Tensor::into_dispatch);
-        let [mean, x, log_u, log_v] = operands;
-        return fused::apply([mean, x, log_u, log_v, fused::optional(bias_raw)], op);
+    let op = LocalKTied(Layer::of(&input));
+    if fused::takes(&input.x) {
+        let [x, loc, log_u, log_v] = [input.x, loc, log_u, log_v].map(Tensor::into_dispatch);
+        let [bias, raw] = [input.bias, input.bias_scale.map(|bias| bias.raw)].map(fused::optional);
+        return fused::apply([x, loc, log_u, log_v, bias, raw], op);
     }
-    let bias_shape = fused::optional_shape(bias_raw.as_ref());
-    op.output_shape([&mean.dims(), &x.dims(), &log_u.dims(), &log_v.dims(), &bias_shape])?;
-    let variance = portable::k_tied_variance(log_u, log_v);
-    Ok(portable::add_local_noise(mean, x, variance, bias_raw, bias_form, key))
+    let [bias, raw] = optional_shapes(&input);
+    op.output_shape([&input.x.dims(), &loc.dims(), &log_u.dims(), &log_v.dims(), &bias, &raw])?;
+    Ok(portable::local_dense(input, loc, Some(portable::k_tied_variance(log_u, log_v))))
 }
 
-/// Adds the noise of a mean-field layer to its mean activations: mean + √(x²σ² + σ_b² + 1e-12) ∘ ε.
+/// A mean-field dense layer, act(x·μ + b + √(x²σ² + σ_b² + 1e-12) ∘ ε), whose noise costs a second product, x²σ².
 ///
 /// # Shapes
-/// - mean, output: `[B, N]`; x: `[B, M]`; raw_scale: `[M, N]`; bias_raw: `[N]`
+/// - loc, raw_scale: `[M, N]`; output: `[B, N]`
 ///
 /// # Errors
 /// If the shapes do not fit.
 pub fn local_mean_field(
-    mean: Tensor<2>,
-    x: Tensor<2>,
+    input: LocalInput,
+    loc: Tensor<2>,
     raw_scale: Tensor<2>,
-    bias_raw: Option<Tensor<1>>,
     form: ScaleForm,
-    key: NoiseKey,
 ) -> Result<Tensor<2>, ShapeError> {
-    let op = LocalMeanField { has_bias: bias_raw.is_some(), form, key };
-    if fused::takes(&mean) {
-        let [mean, x, raw_scale] = [mean, x, raw_scale].map(Tensor::into_dispatch);
-        return fused::apply([mean, x, raw_scale, fused::optional(bias_raw)], op);
+    let op = LocalMeanField { layer: Layer::of(&input), form };
+    if fused::takes(&input.x) {
+        let [x, loc, raw_scale] = [input.x, loc, raw_scale].map(Tensor::into_dispatch);
+        let [bias, raw] = [input.bias, input.bias_scale.map(|bias| bias.raw)].map(fused::optional);
+        return fused::apply([x, loc, raw_scale, bias, raw], op);
     }
-    let bias_shape = fused::optional_shape(bias_raw.as_ref());
-    op.output_shape([&mean.dims(), &x.dims(), &raw_scale.dims(), &bias_shape])?;
+    let [bias, raw] = optional_shapes(&input);
+    op.output_shape([&input.x.dims(), &loc.dims(), &raw_scale.dims(), &bias, &raw])?;
     let variance = portable::scale(raw_scale, form).square();
-    Ok(portable::add_local_noise(mean, x, variance, bias_raw, form, key))
+    Ok(portable::local_dense(input, loc, Some(variance)))
 }
 
-/// `[B, M, N]`, where the weights are `[M, N]`.
-fn check_layer(
-    kernel: &'static str,
-    mean: &[usize],
-    x: &[usize],
-    [m, n]: [usize; 2],
-    bias: Option<&[usize]>,
-) -> Result<(), ShapeError> {
-    let [batch, _] = check::dims(kernel, "mean", mean)?;
-    check::size(kernel, "batch", batch, batch >= 1, "at least 1")?;
-    check::same(kernel, "mean", mean, &[batch, n])?;
-    check::same(kernel, "x", x, &[batch, m])?;
-    check::same_if(kernel, "bias_raw", bias, &[n])
+fn optional_shapes(input: &LocalInput) -> [Vec<usize>; 2] {
+    [input.bias.as_ref(), input.bias_scale.as_ref().map(|bias| &bias.raw)].map(fused::optional_shape)
+}
+
+/// What both kinds of layers have in common.
+#[derive(Clone, Copy, Debug)]
+struct Layer {
+    has_bias: bool,
+    bias_form: Option<ScaleForm>,
+    activation: Activation,
+    key: NoiseKey,
+}
+
+/// The gradients of x, the means and the bias's means.
+type MeanGrads = [Option<Vec<f32>>; 3];
+
+impl Layer {
+    fn of(input: &LocalInput) -> Self {
+        let bias_form = input.bias_scale.as_ref().map(|bias| bias.form);
+        Self { has_bias: input.bias.is_some(), bias_form, activation: input.activation, key: input.key }
+    }
+
+    /// `[B, N]`, if all operands but the scales fit the weights, `[M, N]`.
+    fn check(
+        &self,
+        kernel: &'static str,
+        [m, n]: [usize; 2],
+        [x, loc, bias, raw]: [&[usize]; 4],
+    ) -> Result<Vec<usize>, ShapeError> {
+        let [batch, _] = check::dims(kernel, "x", x)?;
+        check::size(kernel, "batch", batch, batch >= 1, "at least 1")?;
+        check::same(kernel, "x", x, &[batch, m])?;
+        check::same(kernel, "loc", loc, &[m, n])?;
+        check::same_if(kernel, "bias", self.has_bias.then_some(bias), &[n])?;
+        check::same_if(kernel, "bias_scale", self.bias_form.map(|_| raw), &[n])?;
+        Ok(vec![batch, n])
+    }
+
+    fn noise<'a>(&self, x: View<'a>, raw: View<'a>) -> LocalLayer<'a> {
+        let bias = self.bias_form.map(|form| RawScale { raw: raw.data, form });
+        LocalLayer { x: x.data, batch: x.shape[0], bias, key: self.key, activation: self.activation }
+    }
+
+    /// x·μ + b
+    fn means(&self, [x, loc, bias]: [View<'_>; 3]) -> Result<Vec<f32>, ShapeError> {
+        let shape = dense_shape(x, loc);
+        let mut y = buffers::take(shape.batch * shape.outputs);
+        dense::forward(&mut y, x.data, loc.data, bias.when(self.has_bias), shape, Activation::Identity)?;
+        Ok(y)
+    }
+
+    /// Turns the gradient of the output into that of the sums, in place, and gives what comes through the means.
+    fn means_backward(
+        &self,
+        [x, loc, bias]: [View<'_>; 3],
+        y: &[f32],
+        dz: &mut [f32],
+        [x_wanted, loc_wanted, bias_wanted]: [bool; 3],
+    ) -> Result<MeanGrads, ShapeError> {
+        activation::backward(dz, y, self.activation)?;
+        let mut grads = fused::grad_buffers([x, loc, bias], [x_wanted, loc_wanted, bias_wanted && self.has_bias]);
+        let [d_x, d_loc, d_bias] = grads.each_mut().map(Option::as_deref_mut);
+        let tape = DenseTape { x: x.data, weight: loc.data, y: &[] };
+        let kernel_grads = DenseGrads { x: d_x, weight: d_loc, bias: d_bias };
+        dense::backward(kernel_grads, dz, tape, dense_shape(x, loc), Activation::Identity)?;
+        Ok(grads)
+    }
+
+    fn reads_output(&self) -> bool {
+        self.activation != Activation::Identity
+    }
+
+    /// A place for the gradient of the bias's scales, if it has any.
+    fn bias_grad(&self, raw: View<'_>) -> Option<Vec<f32>> {
+        self.bias_form.map(|_| buffers::take(raw.data.len()))
+    }
+}
+
+fn dense_shape(x: View<'_>, loc: View<'_>) -> DenseShape {
+    DenseShape { batch: x.shape[0], inputs: loc.shape[0], outputs: loc.shape[1] }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct LocalKTied {
-    has_bias: bool,
-    bias_form: ScaleForm,
-    key: NoiseKey,
-}
+struct LocalKTied(Layer);
 
-impl LocalKTied {
-    fn layer<'a>(&self, x: View<'a>, bias: View<'a>) -> LocalLayer<'a> {
-        let bias = bias.when(self.has_bias).map(|raw| RawScale { raw, form: self.bias_form });
-        LocalLayer { x: x.data, batch: x.shape[0], bias, key: self.key }
-    }
-}
-
-impl FusedOp<5> for LocalKTied {
+impl FusedOp<6> for LocalKTied {
     type Tape = Vec<f32>;
 
-    fn output_shape(&self, [mean, x, u, v, bias]: [&[usize]; 5]) -> Result<Vec<usize>, ShapeError> {
-        let weights = check::factors("local_k_tied", u, v)?;
-        check_layer("local_k_tied", mean, x, weights, self.has_bias.then_some(bias))?;
-        Ok(mean.to_vec())
+    fn output_shape(&self, [x, loc, u, v, bias, raw]: [&[usize]; 6]) -> Result<Vec<usize>, ShapeError> {
+        self.0.check("local_k_tied", check::factors("local_k_tied", u, v)?, [x, loc, bias, raw])
     }
 
-    fn forward(&self, [mean, x, u, v, bias]: [View<'_>; 5], _: bool) -> Result<(Vec<f32>, Vec<f32>), ShapeError> {
-        let (batch, factors) = (mean.shape[0], log_factors(u, v));
-        let mut y = mean.data.to_vec();
-        let mut tape = vec![0.0; batch * factors.rank * (factors.rank + 1) / 2];
-        local::k_tied(&mut y, &mut tape, self.layer(x, bias), factors)?;
+    fn forward(&self, [x, loc, u, v, bias, raw]: [View<'_>; 6], _: bool) -> Result<(Vec<f32>, Vec<f32>), ShapeError> {
+        let factors = log_factors(u, v);
+        let mut y = self.0.means([x, loc, bias])?;
+        let mut tape = buffers::take(x.shape[0] * factors.rank * (factors.rank + 1) / 2);
+        local::k_tied(&mut y, &mut tape, self.0.noise(x, raw), factors)?;
         Ok((y, tape))
+    }
+
+    fn reads_output(&self) -> bool {
+        self.0.reads_output()
     }
 
     fn backward(
         &self,
-        saved: Saved<'_, 5, Vec<f32>>,
-        d_out: OutputGrad<'_>,
-        _: [bool; 5],
-    ) -> Result<[Grad; 5], ShapeError> {
-        let [_, x, u, v, bias] = saved.operands;
-        let [mut d_x, mut d_u, mut d_v, mut d_bias] = [x, u, v, bias].map(|view| vec![0.0; view.data.len()]);
-        let bias_raw = self.has_bias.then_some(&mut d_bias[..]);
-        let grads = KTiedLocalGrads { x: &mut d_x, log_u: &mut d_u, log_v: &mut d_v, bias_raw };
-        local::k_tied_backward(grads, d_out.values(), &saved.tape, self.layer(x, bias), log_factors(u, v))?;
-        Ok([Grad::OfOutput, Grad::Values(d_x), Grad::Values(d_u), Grad::Values(d_v), Grad::Values(d_bias)])
+        saved: Saved<'_, 6, Vec<f32>>,
+        mut d_out: OutputGrad<'_>,
+        [x_wanted, loc_wanted, _, _, bias_wanted, _]: [bool; 6],
+    ) -> Result<[Grad; 6], ShapeError> {
+        let [x, loc, u, v, bias, raw] = saved.operands;
+        let (wanted, dz) = ([x_wanted, loc_wanted, bias_wanted], d_out.values_mut());
+        let mut means = self.0.means_backward([x, loc, bias], saved.output, dz, wanted)?;
+        let ([mut d_u, mut d_v], mut d_raw) =
+            ([u, v].map(|view| buffers::take(view.data.len())), self.0.bias_grad(raw));
+        let grads = KTiedLocalGrads {
+            x: means[0].as_deref_mut(),
+            log_u: &mut d_u,
+            log_v: &mut d_v,
+            bias_raw: d_raw.as_deref_mut(),
+        };
+        local::k_tied_backward(grads, dz, &saved.tape, self.0.noise(x, raw), log_factors(u, v))?;
+        let [d_x, d_loc, d_bias] = means;
+        Ok(fused::into_grads([d_x, d_loc, Some(d_u), Some(d_v), d_bias, d_raw]))
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct LocalMeanField {
-    has_bias: bool,
+    layer: Layer,
     form: ScaleForm,
-    key: NoiseKey,
 }
 
-impl LocalMeanField {
-    fn scale<'a>(&self, raw: View<'a>) -> RawScale<'a> {
-        RawScale { raw: raw.data, form: self.form }
-    }
-
-    fn layer<'a>(&self, x: View<'a>, bias: View<'a>) -> LocalLayer<'a> {
-        let bias = self.has_bias.then(|| self.scale(bias));
-        LocalLayer { x: x.data, batch: x.shape[0], bias, key: self.key }
-    }
-}
-
-impl FusedOp<4> for LocalMeanField {
+impl FusedOp<5> for LocalMeanField {
+    /// The variances of the sums.
     type Tape = Vec<f32>;
 
-    fn output_shape(&self, [mean, x, raw, bias]: [&[usize]; 4]) -> Result<Vec<usize>, ShapeError> {
-        let weights = check::dims("local_mean_field", "raw_scale", raw)?;
-        check_layer("local_mean_field", mean, x, weights, self.has_bias.then_some(bias))?;
-        Ok(mean.to_vec())
+    fn output_shape(&self, [x, loc, raw_scale, bias, raw]: [&[usize]; 5]) -> Result<Vec<usize>, ShapeError> {
+        let weights = check::dims("local_mean_field", "raw_scale", raw_scale)?;
+        self.layer.check("local_mean_field", weights, [x, loc, bias, raw])
     }
 
-    fn forward(&self, [mean, x, raw, bias]: [View<'_>; 4], _: bool) -> Result<(Vec<f32>, Vec<f32>), ShapeError> {
-        let (mut y, mut tape) = (mean.data.to_vec(), vec![0.0; mean.data.len()]);
-        local::mean_field(&mut y, &mut tape, self.layer(x, bias), self.scale(raw))?;
+    fn forward(
+        &self,
+        [x, loc, raw_scale, bias, raw]: [View<'_>; 5],
+        _: bool,
+    ) -> Result<(Vec<f32>, Vec<f32>), ShapeError> {
+        let mut y = self.layer.means([x, loc, bias])?;
+        let mut tape = buffers::take(y.len());
+        let scale = RawScale { raw: raw_scale.data, form: self.form };
+        local::mean_field(&mut y, &mut tape, self.layer.noise(x, raw), scale)?;
         Ok((y, tape))
+    }
+
+    fn reads_output(&self) -> bool {
+        self.layer.reads_output()
     }
 
     fn backward(
         &self,
-        saved: Saved<'_, 4, Vec<f32>>,
-        d_out: OutputGrad<'_>,
-        _: [bool; 4],
-    ) -> Result<[Grad; 4], ShapeError> {
-        let [_, x, raw, bias] = saved.operands;
-        let [mut d_x, mut d_raw, mut d_bias] = [x, raw, bias].map(|view| vec![0.0; view.data.len()]);
-        let bias_raw = self.has_bias.then_some(&mut d_bias[..]);
-        let grads = MeanFieldLocalGrads { x: &mut d_x, raw_scale: &mut d_raw, bias_raw };
-        let (layer, scale) = (self.layer(x, bias), self.scale(raw));
-        local::mean_field_backward(grads, d_out.values(), &saved.tape, layer, scale)?;
-        Ok([Grad::OfOutput, Grad::Values(d_x), Grad::Values(d_raw), Grad::Values(d_bias)])
+        saved: Saved<'_, 5, Vec<f32>>,
+        mut d_out: OutputGrad<'_>,
+        [x_wanted, loc_wanted, _, bias_wanted, _]: [bool; 5],
+    ) -> Result<[Grad; 5], ShapeError> {
+        let [x, loc, raw_scale, bias, raw] = saved.operands;
+        let (wanted, dz) = ([x_wanted, loc_wanted, bias_wanted], d_out.values_mut());
+        let mut means = self.layer.means_backward([x, loc, bias], saved.output, dz, wanted)?;
+        let (mut d_scale, mut d_raw) = (buffers::take(raw_scale.data.len()), self.layer.bias_grad(raw));
+        let x_grad = means[0].as_deref_mut();
+        let grads = MeanFieldLocalGrads { x: x_grad, raw_scale: &mut d_scale, bias_raw: d_raw.as_deref_mut() };
+        let scale = RawScale { raw: raw_scale.data, form: self.form };
+        local::mean_field_backward(grads, dz, &saved.tape, self.layer.noise(x, raw), scale)?;
+        buffers::give(saved.tape);
+        let [d_x, d_loc, d_bias] = means;
+        Ok(fused::into_grads([d_x, d_loc, Some(d_scale), d_bias, d_raw]))
     }
 }

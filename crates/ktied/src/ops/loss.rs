@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use ktied_kernels::{ShapeError, softmax};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
 /// −ln softmax(logits) at the label, of every example.
 ///
@@ -59,7 +59,7 @@ impl FusedOp<1> for SoftmaxCrossEntropy {
     }
 
     fn forward(&self, [logits]: [View<'_>; 1], _: bool) -> Result<(Vec<f32>, Vec<f32>), ShapeError> {
-        let (mut loss, mut probabilities) = (vec![0.0; self.labels.len()], vec![0.0; logits.data.len()]);
+        let (mut loss, mut probabilities) = (buffers::take(self.labels.len()), buffers::take(logits.data.len()));
         softmax::cross_entropy(&mut loss, &mut probabilities, logits.data, &self.labels, logits.shape[1])?;
         Ok((loss, probabilities))
     }
@@ -71,7 +71,7 @@ impl FusedOp<1> for SoftmaxCrossEntropy {
         _: [bool; 1],
     ) -> Result<[Grad; 1], ShapeError> {
         let [logits] = saved.operands;
-        let mut d_logits = vec![0.0; logits.data.len()];
+        let mut d_logits = buffers::take(logits.data.len());
         let classes = logits.shape[1];
         softmax::cross_entropy_backward(&mut d_logits, &saved.tape, &self.labels, d_out.values(), classes)?;
         Ok([Grad::Values(d_logits)])
@@ -92,14 +92,14 @@ impl FusedOp<1> for SigmoidCrossEntropy {
     }
 
     fn forward(&self, [logits]: [View<'_>; 1], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
-        let mut loss = vec![0.0; logits.data.len()];
+        let mut loss = buffers::take(logits.data.len());
         softmax::sigmoid_cross_entropy(&mut loss, logits.data, &self.targets)?;
         Ok((loss, ()))
     }
 
     fn backward(&self, saved: Saved<'_, 1, ()>, d_out: OutputGrad<'_>, _: [bool; 1]) -> Result<[Grad; 1], ShapeError> {
         let [logits] = saved.operands;
-        let mut d_logits = vec![0.0; logits.data.len()];
+        let mut d_logits = buffers::take(logits.data.len());
         softmax::sigmoid_cross_entropy_backward(&mut d_logits, logits.data, &self.targets, d_out.values())?;
         Ok([Grad::Values(d_logits)])
     }

@@ -8,7 +8,7 @@ use ktied_kernels::signs::{self, SignShape};
 use ktied_kernels::{NoiseKey, ShapeError};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
 /// The weights of an LSTM; the columns of all are the gates input, forget, candidate, output, H each.
 #[derive(Clone, Debug)]
@@ -142,7 +142,7 @@ impl Lstm {
 
 /// ±1 of a stream, `[B, width]`.
 fn sign_rows(key: NoiseKey, batch: usize, channels: usize) -> Result<Vec<f32>, ShapeError> {
-    let (ones, mut out) = (vec![1.0; batch * channels], vec![0.0; batch * channels]);
+    let (ones, mut out) = (vec![1.0; batch * channels], buffers::take(batch * channels));
     signs::apply(&mut out, &ones, SignShape { batch, positions: 1, channels }, key)?;
     Ok(out)
 }
@@ -155,7 +155,6 @@ fn shape_of(x: &[usize], recurrent: &[usize]) -> Result<LstmShape, ShapeError> {
 
 impl FusedOp<6> for Lstm {
     type Tape = Kept;
-    const READS_OUTPUT: bool = true;
 
     fn output_shape(
         &self,
@@ -175,7 +174,7 @@ impl FusedOp<6> for Lstm {
     fn forward(&self, operands: [View<'_>; 6], track: bool) -> Result<(Vec<f32>, Kept), ShapeError> {
         let (x, shape) = (operands[0], shape_of(operands[0].shape, operands[2].shape)?);
         let states = shape.time * shape.batch * shape.hidden;
-        let [mut hidden, mut cells, mut gates] = [states, states, 4 * states].map(|len| vec![0.0; len]);
+        let [mut hidden, mut cells, mut gates] = [states, states, 4 * states].map(|len| buffers::take(len));
         let tape = LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates };
         self.with_weights(operands, |weights, shape| lstm::forward(tape, x.data, weights, shape))?;
         if !self.last_only {
@@ -184,6 +183,10 @@ impl FusedOp<6> for Lstm {
         let last = hidden[states - shape.batch * shape.hidden..].to_vec();
         let hidden = if track { hidden } else { Vec::new() };
         Ok((last, Kept { hidden, cells, gates }))
+    }
+
+    fn reads_output(&self) -> bool {
+        !self.last_only
     }
 
     fn backward(
@@ -200,7 +203,7 @@ impl FusedOp<6> for Lstm {
         let hidden = if self.last_only { hidden } else { saved.output };
         let d_hidden = d_out.values();
         let d_hidden = if self.last_only { HiddenGradient::Last(d_hidden) } else { HiddenGradient::All(d_hidden) };
-        let mut d_gates = vec![0.0; gates.len()];
+        let mut d_gates = buffers::take(gates.len());
         let flip = LstmFlipGrads { kernel: flip_kernel, recurrent: flip_recurrent };
         let kernel_grads =
             LstmGrads { gates: &mut d_gates, x: d_x, kernel: d_kernel, recurrent: d_recurrent, bias: d_bias, flip };

@@ -8,7 +8,7 @@ use ktied_kernels::activation::Activation;
 use ktied_kernels::batch_norm::{self, BatchNorm, BatchNormGrads, Moments, MomentsMut};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
 /// Mean and biased variance of each channel of one batch; running averages are made of them.
 #[derive(Clone, Debug, PartialEq)]
@@ -107,8 +107,8 @@ impl FusedOp<3> for Norm {
 
     fn forward(&self, [x, gamma, beta]: [View<'_>; 3], _: bool) -> Result<(Vec<f32>, BatchMoments), ShapeError> {
         let norm = kernel_norm(gamma, beta, self.epsilon, self.activation);
-        let mut y = vec![0.0; x.data.len()];
-        let [mut mean, mut var] = [vec![0.0; gamma.data.len()], vec![0.0; gamma.data.len()]];
+        let mut y = buffers::take(x.data.len());
+        let [mut mean, mut var] = [buffers::take(gamma.data.len()), buffers::take(gamma.data.len())];
         batch_norm::forward_train(&mut y, MomentsMut { mean: &mut mean, var: &mut var }, x.data, norm)?;
         let moments = BatchMoments { mean, var };
         let _ = self.moments.set(moments.clone());
@@ -161,7 +161,7 @@ impl FusedOp<3> for FrozenNorm {
     }
 
     fn forward(&self, [x, gamma, beta]: [View<'_>; 3], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
-        let mut y = vec![0.0; x.data.len()];
+        let mut y = buffers::take(x.data.len());
         batch_norm::forward_frozen(
             &mut y,
             x.data,

@@ -5,7 +5,7 @@ use ktied_kernels::ShapeError;
 use ktied_kernels::pool::{self, PoolShape};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
 /// The largest value of each window and channel.
 ///
@@ -65,7 +65,7 @@ impl FusedOp<1> for MaxPool {
     fn forward(&self, [x]: [View<'_>; 1], _: bool) -> Result<(Vec<f32>, Vec<u8>), ShapeError> {
         let shape = pool_shape(x.shape, self.kernel, self.stride)?;
         let len = out_dims(&shape)?.iter().product();
-        let (mut y, mut argmax) = (vec![0.0; len], vec![0; len]);
+        let (mut y, mut argmax) = (buffers::take(len), vec![0; len]);
         pool::max_forward(&mut y, &mut argmax, x.data, &shape)?;
         Ok((y, argmax))
     }
@@ -77,7 +77,7 @@ impl FusedOp<1> for MaxPool {
         _: [bool; 1],
     ) -> Result<[Grad; 1], ShapeError> {
         let [x] = saved.operands;
-        let mut dx = vec![0.0; x.data.len()];
+        let mut dx = buffers::take(x.data.len());
         let shape = pool_shape(x.shape, self.kernel, self.stride)?;
         pool::max_backward(&mut dx, d_out.values(), &saved.tape, &shape)?;
         Ok([Grad::Values(dx)])
@@ -99,14 +99,14 @@ impl FusedOp<1> for AvgPool {
 
     fn forward(&self, [x]: [View<'_>; 1], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
         let shape = pool_shape(x.shape, self.kernel, self.stride)?;
-        let mut y = vec![0.0; out_dims(&shape)?.iter().product()];
+        let mut y = buffers::take(out_dims(&shape)?.iter().product());
         pool::avg_forward(&mut y, x.data, &shape)?;
         Ok((y, ()))
     }
 
     fn backward(&self, saved: Saved<'_, 1, ()>, d_out: OutputGrad<'_>, _: [bool; 1]) -> Result<[Grad; 1], ShapeError> {
         let [x] = saved.operands;
-        let mut dx = vec![0.0; x.data.len()];
+        let mut dx = buffers::take(x.data.len());
         pool::avg_backward(&mut dx, d_out.values(), &pool_shape(x.shape, self.kernel, self.stride)?)?;
         Ok([Grad::Values(dx)])
     }

@@ -5,7 +5,7 @@ use ktied_kernels::signs::{self, SignShape};
 use ktied_kernels::{NoiseKey, ShapeError};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
-use super::{check, portable};
+use super::{buffers, check, portable};
 
 /// x∘s.
 ///
@@ -56,7 +56,7 @@ struct ApplySigns {
 
 impl ApplySigns {
     fn run(&self, x: &[f32], shape: &[usize]) -> Result<Vec<f32>, ShapeError> {
-        let mut out = vec![0.0; x.len()];
+        let mut out = buffers::take(x.len());
         signs::apply(&mut out, x, sign_shape("apply_signs", shape)?, self.key)?;
         Ok(out)
     }
@@ -94,7 +94,7 @@ impl FusedOp<2> for AddSigned {
     }
 
     fn forward(&self, [y, z]: [View<'_>; 2], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
-        let mut out = y.data.to_vec();
+        let mut out = buffers::copy_of(y.data);
         signs::add(&mut out, z.data, sign_shape("add_signed", y.shape)?, self.key)?;
         Ok((out, ()))
     }

@@ -4,8 +4,9 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use ktied_kernels::NoiseKey;
 
-use super::{BiasScale, KTied, LowRank, MatrixNormal, MeanField, Point, Posterior, PosteriorKind, WeightInit};
+use super::{KTied, LowRank, MatrixNormal, MeanField, Point, Posterior, PosteriorKind, WeightInit};
 use crate::error::Result;
+use crate::ops::LocalInput;
 use crate::prior::Prior;
 
 /// Any family of this crate.
@@ -83,14 +84,8 @@ impl Posterior for Family {
         each!(self, family => family.perturbation(key))
     }
 
-    fn add_local_noise(
-        &self,
-        mean: Tensor<2>,
-        x: Tensor<2>,
-        bias: Option<BiasScale>,
-        key: NoiseKey,
-    ) -> Result<Tensor<2>> {
-        each!(self, family => family.add_local_noise(mean, x, bias, key))
+    fn local(&self, input: LocalInput) -> Result<Tensor<2>> {
+        each!(self, family => family.local(input))
     }
 
     fn kl(&self, prior: &Prior) -> Result<Tensor<1>> {

@@ -2,12 +2,12 @@
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-use ktied_kernels::{NoiseKey, ScaleForm};
+use ktied_kernels::NoiseKey;
 
 use super::init::ScaleInit;
-use super::{BiasScale, Posterior, PosteriorKind, WeightInit, clip};
+use super::{Posterior, PosteriorKind, WeightInit, clip};
 use crate::error::Result;
-use crate::ops;
+use crate::ops::{self, LocalInput};
 use crate::prior::Prior;
 
 /// Wᵢⱼ ~ N(μᵢⱼ, (Σₐ uᵢₐ vⱼₐ)²) with u, v > 0, stored as logarithms: M·N + K(M + N) parameters (section 3 of the
@@ -66,16 +66,8 @@ impl Posterior for KTied {
         Ok(Some(ops::draw_k_tied(None, self.log_u.val(), self.log_v.val(), key)?))
     }
 
-    fn add_local_noise(
-        &self,
-        mean: Tensor<2>,
-        x: Tensor<2>,
-        bias: Option<BiasScale>,
-        key: NoiseKey,
-    ) -> Result<Tensor<2>> {
-        let form = bias.as_ref().map_or(ScaleForm::Log, |bias| bias.form);
-        let bias = bias.map(|bias| bias.raw);
-        Ok(ops::local_k_tied(mean, x, self.log_u.val(), self.log_v.val(), bias, form, key)?)
+    fn local(&self, input: LocalInput) -> Result<Tensor<2>> {
+        Ok(ops::local_k_tied(input, self.loc.val(), self.log_u.val(), self.log_v.val())?)
     }
 
     fn kl(&self, prior: &Prior) -> Result<Tensor<1>> {

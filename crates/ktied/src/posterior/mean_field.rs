@@ -5,9 +5,9 @@ use burn::tensor::Tensor;
 use ktied_kernels::{NoiseKey, ScaleForm};
 
 use super::init::ScaleInit;
-use super::{BiasScale, Posterior, WeightInit, clip};
-use crate::error::{Error, Result};
-use crate::ops;
+use super::{Posterior, WeightInit, clip};
+use crate::error::Result;
+use crate::ops::{self, LocalInput};
 use crate::prior::Prior;
 
 /// Wᵢⱼ ~ N(μᵢⱼ, σᵢⱼ²), with all σᵢⱼ free: 2·M·N parameters.
@@ -60,18 +60,8 @@ impl Posterior for MeanField {
         Ok(Some(ops::draw_mean_field(None, self.raw_scale.val(), self.form(), key)?))
     }
 
-    fn add_local_noise(
-        &self,
-        mean: Tensor<2>,
-        x: Tensor<2>,
-        bias: Option<BiasScale>,
-        key: NoiseKey,
-    ) -> Result<Tensor<2>> {
-        let form = self.form();
-        if bias.as_ref().is_some_and(|bias| bias.form != form) {
-            return Err(Error::MixedForms);
-        }
-        Ok(ops::local_mean_field(mean, x, self.raw_scale.val(), bias.map(|bias| bias.raw), form, key)?)
+    fn local(&self, input: LocalInput) -> Result<Tensor<2>> {
+        Ok(ops::local_mean_field(input, self.loc.val(), self.raw_scale.val(), self.form())?)
     }
 
     fn kl(&self, prior: &Prior) -> Result<Tensor<1>> {

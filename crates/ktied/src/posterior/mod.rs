@@ -27,17 +27,8 @@ use burn::tensor::Tensor;
 use ktied_kernels::{NoiseKey, ScaleForm};
 
 use crate::error::Result;
-use crate::ops::portable;
+use crate::ops::{LocalInput, portable};
 use crate::prior::Prior;
-
-/// The scale of a mean-field bias, as local reparameterisation takes it.
-#[derive(Clone, Debug)]
-pub struct BiasScale {
-    /// Stored scale, `[N]`.
-    pub raw: Tensor<1>,
-    /// How it is stored.
-    pub form: ScaleForm,
-}
 
 /// A diagonal Gaussian over the weights of an M×N matrix.
 ///
@@ -72,25 +63,12 @@ pub trait Posterior: Module {
         }))
     }
 
-    /// mean + √(x²σ² + σ_b² + 1e-12) ∘ ε, `[B, N]`: local reparameterisation of a dense layer with input x, `[B, M]`,
-    /// whose mean activations, bias included, are `mean`. Without any uncertainty, `mean` itself.
+    /// A dense layer with this kernel by local reparameterisation, act(x·μ + b + √(x²σ² + σ_b² + 1e-12) ∘ ε), `[B, N]`.
     ///
     /// # Errors
     /// If shapes do not fit.
-    fn add_local_noise(
-        &self,
-        mean: Tensor<2>,
-        x: Tensor<2>,
-        bias: Option<BiasScale>,
-        key: NoiseKey,
-    ) -> Result<Tensor<2>> {
-        Ok(match self.scale() {
-            Some(scale) => {
-                let form = bias.as_ref().map_or(ScaleForm::Log, |bias| bias.form);
-                portable::add_local_noise(mean, x, scale.square(), bias.map(|bias| bias.raw), form, key)
-            }
-            None => mean,
-        })
+    fn local(&self, input: LocalInput) -> Result<Tensor<2>> {
+        Ok(portable::local_dense(input, self.loc(), self.scale().map(|scale| scale.square())))
     }
 
     /// KL(q‖p) over all weights, `[1]`, in nats; zero for a point, which has no density.

@@ -432,6 +432,9 @@ fn batches_of_a_network_change_its_metrics_by_rounding_of_its_outputs_at_most() 
 fn an_error_of_a_batch_is_that_of_the_evaluation() {
     let mlp = MlpSpec::new([2, 2]).init(&config("point"), &Device::flex()).unwrap();
     let likelihood = Likelihood::new(LikelihoodKind::Softmax, 2, 1.0, &Device::flex()).unwrap();
-    let batches = [Err(ktied::Error::MixedForms)];
-    assert_eq!(evaluate(&mlp, &likelihood, batches, &Protocol::new(1), |_| ()).unwrap_err(), ktied::Error::MixedForms);
+    let batches = [Err(ktied::Error::NotABit { found: 7 })];
+    assert_eq!(
+        evaluate(&mlp, &likelihood, batches, &Protocol::new(1), |_| ()).unwrap_err(),
+        ktied::Error::NotABit { found: 7 }
+    );
 }

@@ -1,7 +1,7 @@
 //! Operands that do not fit are refused with a sentence, on every path, and never panic.
 
 use burn::tensor::{DType, Device, Tensor};
-use ktied::ops::{self, BatchMoments, Border, ConvWindow, LstmTensors};
+use ktied::ops::{self, BatchMoments, Border, ConvWindow, LocalInput, LstmTensors};
 use ktied_kernels::activation::Activation;
 use ktied_kernels::adam::AdamStep;
 use ktied_kernels::{NoiseKey, ScaleForm, ShapeError};
@@ -23,6 +23,7 @@ fn both_paths_refuse_the_same_operands_with_the_same_sentence() {
         let (key, log, relu) = (NoiseKey::new(1), ScaleForm::Log, Activation::Relu);
         let z1 = |n| zeros([n], dtype);
         let z2 = |m, n| zeros([m, n], dtype);
+        let local = |x| LocalInput { x, bias: None, bias_scale: None, activation: relu, key };
         let z4 = |shape| zeros::<4>(shape, dtype);
         let window = |kernel, border| ConvWindow { kernel, stride: [1, 1], border };
         let lstm = LstmTensors { kernel: z2(3, 8), recurrent: z2(2, 7), bias: None, flip: None };
@@ -50,11 +51,15 @@ fn both_paths_refuse_the_same_operands_with_the_same_sentence() {
                 "kl_k_tied: `prior_loc` must have shape [4, 5], got [5, 4]",
             ),
             (
-                sentence(ops::local_k_tied(z2(2, 5), z2(3, 4), z2(4, 1), z2(5, 1), None, log, key)),
-                "local_k_tied: `x` must have shape [2, 4], got [3, 4]",
+                sentence(ops::local_k_tied(local(z2(3, 3)), z2(4, 5), z2(4, 1), z2(5, 1))),
+                "local_k_tied: `x` must have shape [3, 4], got [3, 3]",
             ),
             (
-                sentence(ops::local_mean_field(z2(0, 5), z2(0, 4), z2(4, 5), None, log, key)),
+                sentence(ops::local_mean_field(local(z2(2, 4)), z2(5, 4), z2(4, 5), log)),
+                "local_mean_field: `loc` must have shape [4, 5], got [5, 4]",
+            ),
+            (
+                sentence(ops::local_mean_field(local(z2(0, 4)), z2(4, 5), z2(4, 5), log)),
                 "local_mean_field: `batch` must be at least 1, got 0",
             ),
             (sentence(ops::apply_signs(z1(3), key)), "apply_signs: `number of dimensions` must be at least 2, got 1"),

@@ -1,7 +1,9 @@
 //! Draws, divergences, local noise and signs.
 
 use burn::tensor::{DType, Device, Tensor};
+use ktied::ops::{BiasScale, LocalInput};
 use ktied::{DropoutRate, ops};
+use ktied_kernels::activation::Activation;
 use ktied_kernels::{NoiseKey, Purpose, ScaleForm};
 
 use crate::compare::{assert_paths_agree, host, log_scales, random, value_and_grads};
@@ -67,33 +69,35 @@ fn divergences_agree_on_every_path() {
 }
 
 #[test]
-fn local_noise_agrees_on_every_path() {
-    for (b, m, n, k) in [(1, 1, 1, 1), (4, 5, 3, 3), (7, 30, 12, 2)] {
-        let mean_field = [random(b * n, 1), random(b * m, 2), log_scales(m * n, 3), log_scales(n, 4)];
-        assert_paths_agree("mean-field", &mean_field, &|t| {
-            let (mean, x) = (t[0].clone().reshape([b, n]), t[1].clone().reshape([b, m]));
-            let raw = t[2].clone().reshape([m, n]);
-            let form = ScaleForm::Softplus;
-            flat(ops::local_mean_field(mean, x, raw, Some(t[3].clone()), form, key()).unwrap())
-        });
-        let k_tied = [random(b * n, 1), random(b * m, 2), log_scales(m * k, 3), log_scales(n * k, 4)];
-        assert_paths_agree("k-tied", &k_tied, &|t| {
-            let (mean, x) = (t[0].clone().reshape([b, n]), t[1].clone().reshape([b, m]));
-            let (u, v) = (t[2].clone().reshape([m, k]), t[3].clone().reshape([n, k]));
-            flat(ops::local_k_tied(mean, x, u, v, None, ScaleForm::Log, key()).unwrap())
-        });
+fn local_layers_agree_on_every_path() {
+    let biases = [
+        (None, Activation::Identity),
+        (Some(ScaleForm::Log), Activation::Relu),
+        (Some(ScaleForm::Softplus), Activation::Identity),
+    ];
+    for (b, m, n, k) in [(3, 2, 4, 1), (4, 5, 3, 3), (7, 30, 12, 2)] {
+        for (bias, activation) in biases {
+            // x and, last, what there is of a bias
+            let input = |t: &[Tensor<1>]| {
+                let [loc, raw] = [2, 1].map(|back| t[t.len() - back].clone());
+                let bias_scale = bias.map(|form| BiasScale { raw, form });
+                let x = t[0].clone().reshape([b, m]);
+                LocalInput { x, bias: bias.map(|_| loc), bias_scale, activation, key: key() }
+            };
+            let of_bias = if bias.is_some() { vec![random(n, 6), log_scales(n, 4)] } else { vec![] };
+            let (x, loc) = (random(b * m, 2), random(m * n, 1));
+            let mean_field = [vec![x.clone(), loc.clone(), log_scales(m * n, 3)], of_bias.clone()].concat();
+            assert_paths_agree("mean-field", &mean_field, &|t| {
+                let [loc, raw] = [1, 2].map(|i| t[i].clone().reshape([m, n]));
+                flat(ops::local_mean_field(input(t), loc, raw, ScaleForm::Softplus).unwrap())
+            });
+            let k_tied = [vec![x, loc, log_scales(m * k, 3), log_scales(n * k, 4)], of_bias].concat();
+            assert_paths_agree("k-tied", &k_tied, &|t| {
+                let (u, v) = (t[2].clone().reshape([m, k]), t[3].clone().reshape([n, k]));
+                flat(ops::local_k_tied(input(t), t[1].clone().reshape([m, n]), u, v).unwrap())
+            });
+        }
     }
-}
-
-#[test]
-fn local_noise_with_a_bias_agrees_on_every_path() {
-    let (b, m, n, k) = (5, 8, 6, 2);
-    let inputs = [random(b * n, 1), random(b * m, 2), log_scales(m * k, 3), log_scales(n * k, 4), log_scales(n, 5)];
-    assert_paths_agree("k-tied", &inputs, &|t| {
-        let (mean, x) = (t[0].clone().reshape([b, n]), t[1].clone().reshape([b, m]));
-        let (u, v) = (t[2].clone().reshape([m, k]), t[3].clone().reshape([n, k]));
-        flat(ops::local_k_tied(mean, x, u, v, Some(t[4].clone()), ScaleForm::Log, key()).unwrap())
-    });
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! Draws, divergences, local noise, signs, dropout and Adam.
 
 use burn::tensor::{Tensor, TensorData, activation};
+use ktied_kernels::activation::Activation;
 use ktied_kernels::adam::AdamStep;
 use ktied_kernels::dropout::{self, DropoutRate};
 use ktied_kernels::signs::SignShape;
 use ktied_kernels::{NoiseKey, ScaleForm, local::VARIANCE_FLOOR, noise, signs as kernel};
+
+use super::network::{activate, dense};
+use crate::ops::LocalInput;
 
 /// Standard normals of the key's stream in the shape of `like`, made on the host.
 pub fn normals<const D: usize>(like: &Tensor<D>, key: NoiseKey) -> Tensor<D> {
@@ -115,21 +119,21 @@ pub fn kl_k_tied(
     kl(loc, k_tied_scale(log_u, log_v), prior_loc, prior_scale)
 }
 
-/// mean + √(x²·variance + σ_b² + 1e-12) ∘ ε, where `variance` is that of the weights, `[M, N]`.
-pub fn add_local_noise(
-    mean: Tensor<2>,
-    x: Tensor<2>,
-    variance: Tensor<2>,
-    bias_raw: Option<Tensor<1>>,
-    bias_form: ScaleForm,
-    key: NoiseKey,
-) -> Tensor<2> {
-    let mut variance = x.square().matmul(variance);
-    if let Some(raw) = bias_raw {
-        variance = variance + scale(raw, bias_form).square().unsqueeze();
-    }
+/// act(x·μ + b + √(x²·variance + σ_b² + 1e-12) ∘ ε), where `variance` is that of the weights, `[M, N]`; without any
+/// uncertainty, act(x·μ + b).
+pub fn local_dense(input: LocalInput, loc: Tensor<2>, variance: Option<Tensor<2>>) -> Tensor<2> {
+    let LocalInput { x, bias, bias_scale, activation, key } = input;
+    let variance = variance.map(|variance| x.clone().square().matmul(variance));
+    let bias_variance = bias_scale.map(|bias| scale(bias.raw, bias.form).square().unsqueeze());
+    let mean = dense(x, loc, bias, Activation::Identity);
+    let variance = match (variance, bias_variance) {
+        (Some(weights), Some(bias)) => weights + bias,
+        (Some(weights), None) => weights,
+        (None, Some(bias)) => mean.zeros_like() + bias,
+        (None, None) => return activate(mean, activation),
+    };
     let eps = normals(&mean, key);
-    mean + (variance + f64::from(VARIANCE_FLOOR)).sqrt() * eps
+    activate(mean + (variance + f64::from(VARIANCE_FLOOR)).sqrt() * eps, activation)
 }
 
 /// See [`adam_update`](crate::ops::adam_update).
