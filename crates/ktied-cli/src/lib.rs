@@ -45,6 +45,7 @@ fn in_pool(args: &Args) -> Result<(), Failure> {
         Command::Params(params) => commands::params::run(params, args),
         Command::Data(data) => commands::data::run(data, args),
         Command::Bench(args::Bench::Kernels(kernels)) => commands::bench_kernels::run(kernels, args),
+        Command::Bench(args::Bench::Predict(predict)) => commands::bench_predict::run(predict, args),
         Command::Bench(args::Bench::Step(step)) => commands::bench_step::run(step, args),
         Command::Completions(completions) => commands::completions::run(completions),
     })

@@ -45,16 +45,16 @@ impl DropoutRate {
 
 /// out = x∘m, where m is 0 with probability p and 1/(1 − p) else, drawn for every element. Its own backward pass.
 ///
-/// Element i of the mask is a function of the key and i alone.
+/// Element i of the mask is a function of the key and `first` + i alone.
 ///
 /// # Errors
 /// If the lengths differ.
-pub fn apply(out: &mut [f32], x: &[f32], rate: DropoutRate, key: NoiseKey) -> Result<()> {
+pub fn apply(out: &mut [f32], x: &[f32], rate: DropoutRate, (key, first): (NoiseKey, usize)) -> Result<()> {
     Check("dropout").len("out", out, x.len())?;
     let (threshold, scale) = (rate.threshold(), rate.scale());
     out.par_chunks_mut(CHUNK).zip(x.par_chunks(CHUNK)).enumerate().for_each(|(c, (out, x))| {
         let mut words = vec![0; out.len()];
-        random_words(key, (c * CHUNK) as u64, &mut words);
+        random_words(key, (first + c * CHUNK) as u64, &mut words);
         mask(out, x, &words, threshold, scale);
     });
     Ok(())

@@ -9,8 +9,30 @@ use ktied::posterior::PosteriorKind;
 pub enum Bench {
     /// Time every kernel, beside the machine's own peak.
     Kernels(BenchKernels),
+    /// Time predictions of many draws by the MLP on made-up data.
+    Predict(BenchPredict),
     /// Time whole training steps of a model on made-up data.
     Step(BenchStep),
+}
+
+/// `ktied bench predict`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  ktied bench predict --posterior k-tied:2\n  ktied bench predict --posterior mean-field --samples 10 --json"
+)]
+pub struct BenchPredict {
+    /// Posterior of the weights: point, mean-field, k-tied:K, matrix-normal or low-rank:K.
+    #[arg(long, value_name = "Q", default_value_t = PosteriorKind::KTied { rank: 2 })]
+    pub posterior: PosteriorKind,
+    /// Draws of each prediction.
+    #[arg(long, default_value = "100", value_name = "S", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub samples: u64,
+    /// Examples to predict.
+    #[arg(long, default_value = "10000", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub examples: u64,
+    /// How often to do it.
+    #[arg(long, default_value = "3", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub repeats: u64,
 }
 
 /// `ktied bench step`
@@ -31,6 +53,9 @@ pub struct BenchStep {
     /// Examples a step; the paper's if not given.
     #[arg(long, value_name = "B")]
     pub batch: Option<usize>,
+    /// Inputs, hidden units and outputs of the MLP, such as 784,1024,1024,10; the paper's if not given.
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
+    pub sizes: Vec<usize>,
     /// Steps to time, after three to warm up.
     #[arg(long, default_value = "20", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub steps: u64,

@@ -14,7 +14,7 @@ use clap_complete::Shell;
 use ktied::config::Preset;
 use ktied::posterior::PosteriorKind;
 
-pub use bench::{Bench, BenchKernels, BenchModel, BenchStep};
+pub use bench::{Bench, BenchKernels, BenchModel, BenchPredict, BenchStep};
 pub use data::{Data, DataCheck, DataGet, DataList};
 pub use judge::{Evaluate, Place, Predict, SplitName};
 pub use shrink::{Analyze, Compress, Prune, RankChoice, WriteAs};

@@ -114,7 +114,7 @@ fn kl_cases() -> Vec<Case> {
 }
 
 fn layer(x: &[f32]) -> LocalLayer<'_> {
-    LocalLayer { x, batch: B, bias: None, key: key(), activation: Activation::Identity }
+    LocalLayer { x, batch: B, bias: None, key: key(), first: 0, activation: Activation::Identity }
 }
 
 fn local_k_tied_cases() -> Vec<Case> {

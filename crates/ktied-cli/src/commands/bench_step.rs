@@ -42,7 +42,7 @@ struct Report {
 }
 
 pub(crate) fn run(bench: &BenchStep, args: &Args) -> Result<(), Failure> {
-    let config = config(bench);
+    let config = config(bench)?;
     config.check()?;
     let (times, loss) = measure(bench, &config)?;
     let median = times.get(times.len() / 2).copied().unwrap_or(f64::NAN);
@@ -76,7 +76,7 @@ pub(crate) fn run(bench: &BenchStep, args: &Args) -> Result<(), Failure> {
     ))
 }
 
-fn config(bench: &BenchStep) -> Config {
+fn config(bench: &BenchStep) -> Result<Config, Failure> {
     let preset = match bench.model {
         BenchModel::Mlp => Preset::MlpMnist,
         BenchModel::Lenet => Preset::LeNetCifar100,
@@ -87,7 +87,12 @@ fn config(bench: &BenchStep) -> Config {
     (config.posterior.kind, config.estimator.kind, config.prior.scale) =
         (bench.posterior, bench.estimator, PRIOR_SCALE);
     config.train.batch = bench.batch.unwrap_or(config.train.batch);
-    config
+    match &mut config.model {
+        _ if bench.sizes.is_empty() => {}
+        ModelSpec::Mlp(spec) => spec.sizes.clone_from(&bench.sizes),
+        other => return Err(Failure::Usage(format!("--sizes are those of the model mlp, not of {}", other.name()))),
+    }
+    Ok(config)
 }
 
 /// Milliseconds of each step, sorted, and the last loss.
@@ -97,7 +102,7 @@ fn measure(bench: &BenchStep, config: &Config) -> Result<(Vec<f64>, f64), Failur
     let kind = if config.model.outputs() == 1 { LikelihoodKind::Bernoulli } else { LikelihoodKind::Softmax };
     let likelihood = Likelihood::new(kind, config.model.outputs(), 1.0, &device)?;
     let mut model = Model { network, likelihood };
-    let (features, observed) = batch(config);
+    let (features, observed) = batch(&config.model, config.train.batch);
     let (elbo, mut adam) = (Elbo::new(NUM_TRAIN)?, AdamConfig::new().init());
     let (mut times, mut loss) = (Vec::new(), f64::NAN);
     for step in 0..WARM_UP + bench.steps {
@@ -123,21 +128,21 @@ fn measure(bench: &BenchStep, config: &Config) -> Result<(Vec<f64>, f64), Failur
 }
 
 /// Standard normal inputs or random words, and random classes.
-fn batch(config: &Config) -> (Features, Observed) {
-    let (rows, device) = (config.train.batch, Device::flex());
+pub(super) fn batch(model: &ModelSpec, rows: usize) -> (Features, Observed) {
+    let device = Device::flex();
     let key = NoiseKey::new(0).child(Purpose::Synthetic);
     let below = |count: usize, bound: usize, stream: u64| {
         let mut words = vec![0; count];
         noise::random_words(key.fold(stream), 0, &mut words);
         words.into_iter().map(|word| (u64::from(word) * bound as u64) >> 32).collect::<Vec<u64>>()
     };
-    let (width, classes) = match &config.model {
-        ModelSpec::Mlp(spec) => (spec.sizes.first().copied().unwrap_or(0), config.model.outputs()),
+    let (width, classes) = match model {
+        ModelSpec::Mlp(spec) => (spec.sizes.first().copied().unwrap_or(0), model.outputs()),
         ModelSpec::LeNet(spec) => (spec.side * spec.side * spec.channels, spec.classes),
         ModelSpec::ResNet18(spec) => (spec.side * spec.side * spec.channels, spec.classes),
         ModelSpec::Lstm(_) => (LENGTH, 2),
     };
-    let features = match &config.model {
+    let features = match model {
         ModelSpec::Lstm(spec) => {
             let ids = below(rows * width, spec.vocabulary, 1).into_iter().map(|id| id as i32).collect::<Vec<_>>();
             Features::Words(Tensor::<2, Int>::from_data(TensorData::new(ids, [rows, width]), &device))
@@ -151,12 +156,12 @@ fn batch(config: &Config) -> (Features, Observed) {
     (features, Observed::Classes(below(rows, classes, 3).into_iter().map(|class| class as u32).collect()))
 }
 
-fn rounded(milliseconds: f64) -> f64 {
+pub(super) fn rounded(milliseconds: f64) -> f64 {
     (milliseconds * 100.0).round() / 100.0
 }
 
 /// The most memory that this process has held, where the system says so.
-fn peak_rss_mb() -> Option<u64> {
+pub(super) fn peak_rss_mb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     Some(line.split_whitespace().nth(1)?.parse::<u64>().ok()? / 1024)

@@ -2,6 +2,7 @@
 
 pub(crate) mod analyze;
 pub(crate) mod bench_kernels;
+pub(crate) mod bench_predict;
 pub(crate) mod bench_step;
 pub(crate) mod completions;
 pub(crate) mod compress;

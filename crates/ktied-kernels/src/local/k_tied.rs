@@ -61,7 +61,7 @@ impl Pairs {
 /// If the lengths do not fit the factors.
 pub fn k_tied(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, factors: LogFactors<'_>) -> Result<()> {
     let check = Check("local_k_tied");
-    let LocalLayer { x, batch, key, activation, .. } = layer;
+    let LocalLayer { x, batch, key, first, activation, .. } = layer;
     let (m, n, r) = (factors.num_rows, factors.num_cols, num_pairs(check, factors, batch)?);
     check.len("y", y, batch * n)?;
     check.len("x", x, batch * m)?;
@@ -76,11 +76,11 @@ pub fn k_tied(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, factors: L
     });
     let chunk = rows_per_chunk(n) * n;
     y.par_chunks_mut(chunk.max(1)).enumerate().for_each(|(c, y)| {
-        let base = c * chunk;
-        for_each_normal_group(key, base..base + y.len(), |first, eps| {
+        let base = first + c * chunk;
+        for_each_normal_group(key, base..base + y.len(), |at, eps| {
             let mut variance = [0.0; GROUP];
-            variance_group(&mut variance[..eps.len()], first, tape, &pairs.q, &bias, n, r);
-            let y = &mut y[first - base..][..eps.len()];
+            variance_group(&mut variance[..eps.len()], at - first, tape, &pairs.q, &bias, n, r);
+            let y = &mut y[at - base..][..eps.len()];
             add_noise(y, &variance, eps);
             finish(y, None, activation);
         });
@@ -116,7 +116,7 @@ pub fn k_tied_backward(
     factors: LogFactors<'_>,
 ) -> Result<()> {
     let check = Check("local_k_tied_backward");
-    let LocalLayer { x, batch, key, .. } = layer;
+    let LocalLayer { x, batch, key, first, .. } = layer;
     let (m, n, r) = (factors.num_rows, factors.num_cols, num_pairs(check, factors, batch)?);
     check.len("dz", dz, batch * n)?;
     check.len("x", x, batch * m)?;
@@ -129,7 +129,7 @@ pub fn k_tied_backward(
         check.len("grads.bias_raw", d, n)?;
     }
     let pairs = Pairs::new(&factors.exp(), m);
-    let side = Side { dz, tape, x, bias: &bias_variance, key, pairs: &pairs };
+    let side = Side { dz, tape, x, bias: &bias_variance, key, first, pairs: &pairs };
     let [d_p, d_q, d_bias] = side.backward(grads.x, batch);
     pairs.backward(grads.log_u, &pairs.p, &d_p, m, factors.rank);
     pairs.backward(grads.log_v, &pairs.q, &d_q, n, factors.rank);
@@ -156,6 +156,7 @@ struct Side<'a> {
     x: &'a [f32],
     bias: &'a [f32],
     key: NoiseKey,
+    first: usize,
     pairs: &'a Pairs,
 }
 
@@ -200,7 +201,9 @@ impl Side<'_> {
     fn output_side(&self, examples: std::ops::Range<usize>, d_q: &mut [f32], d_bias: &mut [f32]) -> Vec<f32> {
         let (n, r) = (self.pairs.num_cols, self.pairs.count());
         let mut d_z = vec![0.0; examples.len() * r];
-        for_each_normal_group(self.key, examples.start * n..examples.end * n, |first, eps| {
+        let range = self.first + examples.start * n..self.first + examples.end * n;
+        for_each_normal_group(self.key, range, |at, eps| {
+            let first = at - self.first;
             let mut buffer = [0.0; GROUP];
             let grad = &mut buffer[..eps.len()];
             variance_group(grad, first, self.tape, &self.pairs.q, self.bias, n, r);

@@ -25,7 +25,7 @@ use crate::simd::vectorized;
 /// If the lengths do not fit: `batch` and the lengths of x and y give M and N.
 pub fn mean_field(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, scale: RawScale<'_>) -> Result<()> {
     let check = Check("local_mean_field");
-    let LocalLayer { x, batch, key, activation, .. } = layer;
+    let LocalLayer { x, batch, key, first, activation, .. } = layer;
     let (m, n) = sizes(check, batch, x, y, scale.raw)?;
     check.len("tape", tape, y.len())?;
     let bias = layer.bias_variance(check, n)?;
@@ -33,9 +33,9 @@ pub fn mean_field(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, scale:
     product(tape, Mat::new(&x_squares, batch, m)?, Mat::new(&variances, m, n)?, Update::Overwrite, Threads::All)?;
     finish_all(tape, Some(&bias), Activation::Identity);
     y.par_chunks_mut(CHUNK).zip(tape.par_chunks(CHUNK)).enumerate().for_each(|(c, (y, variance))| {
-        let base = c * CHUNK;
-        for_each_normal_group(key, base..base + y.len(), |first, eps| {
-            let here = first - base..first - base + eps.len();
+        let base = first + c * CHUNK;
+        for_each_normal_group(key, base..base + y.len(), |at, eps| {
+            let here = at - base..at - base + eps.len();
             add_noise(&mut y[here.clone()], &variance[here.clone()], eps);
             finish(&mut y[here], None, activation);
         });
@@ -69,12 +69,12 @@ pub fn mean_field_backward(
     scale: RawScale<'_>,
 ) -> Result<()> {
     let check = Check("local_mean_field_backward");
-    let LocalLayer { x, batch, key, .. } = layer;
+    let LocalLayer { x, batch, key, first, .. } = layer;
     let (m, n) = sizes(check, batch, x, dz, scale.raw)?;
     check.len("tape", tape, dz.len())?;
     grads.x.as_ref().map_or(Ok(()), |d_x| check.len("grads.x", d_x, x.len()))?;
     check.len("grads.raw_scale", grads.raw_scale, scale.raw.len())?;
-    let grad = variance_grads(tape, dz, key);
+    let grad = variance_grads(tape, dz, key, first);
     let grad_rows = Mat::new(&grad, batch, n)?;
     let (x_squares, variances) = (squares(x), scale_squares(scale));
     product(grads.raw_scale, Mat::new(&x_squares, batch, m)?.t(), grad_rows, Update::Overwrite, Threads::All)?;
@@ -121,13 +121,13 @@ fn scale_squares(scale: RawScale<'_>) -> Vec<f32> {
 }
 
 /// G = dL/dvariance, `[B, N]`.
-fn variance_grads(tape: &[f32], d_y: &[f32], key: NoiseKey) -> Vec<f32> {
+fn variance_grads(tape: &[f32], dz: &[f32], key: NoiseKey, first: usize) -> Vec<f32> {
     let mut grad = tape.to_vec();
-    grad.par_chunks_mut(CHUNK).zip(d_y.par_chunks(CHUNK)).enumerate().for_each(|(c, (grad, d_y))| {
-        let base = c * CHUNK;
-        for_each_normal_group(key, base..base + grad.len(), |first, eps| {
-            let here = first - base..first - base + eps.len();
-            variance_grad(&mut grad[here.clone()], &d_y[here], eps);
+    grad.par_chunks_mut(CHUNK).zip(dz.par_chunks(CHUNK)).enumerate().for_each(|(c, (grad, dz))| {
+        let base = first + c * CHUNK;
+        for_each_normal_group(key, base..base + grad.len(), |at, eps| {
+            let here = at - base..at - base + eps.len();
+            variance_grad(&mut grad[here.clone()], &dz[here], eps);
         });
     });
     grad

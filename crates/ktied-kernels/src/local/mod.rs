@@ -11,9 +11,14 @@ mod mean_field;
 pub use k_tied::{KTiedLocalGrads, k_tied, k_tied_backward};
 pub use mean_field::{MeanFieldLocalGrads, mean_field, mean_field_backward};
 
+use rayon::prelude::*;
+
 use crate::NoiseKey;
 use crate::activation::Activation;
 use crate::error::{Check, Result};
+use crate::noise::for_each_normal_group;
+use crate::par::CHUNK;
+use crate::rows::finish;
 use crate::scale::{ScaleForm, floored};
 use crate::simd::vectorized;
 
@@ -38,8 +43,10 @@ pub struct LocalLayer<'a> {
     pub batch: usize,
     /// Scale of a mean-field bias, `[N]`, whose variance joins that of the weights.
     pub bias: Option<RawScale<'a>>,
-    /// Element i of the activations uses element i of its normals.
+    /// Its normals are those of the activations, from element `first` on.
     pub key: NoiseKey,
+    /// Number of the activations that came before, in other batches of the same examples.
+    pub first: usize,
     /// Applied to the noisy sums by the forward pass; the backward pass begins with the gradient of the sums.
     pub activation: Activation,
 }
@@ -63,7 +70,61 @@ impl RawScale<'_> {
     }
 }
 
+/// y = act(mean + sd ∘ ε): what is left of a layer's noise where mean and standard deviation are known.
+///
+/// # Shapes
+/// - y, mean, sd: any, the same; element i uses element `first` + i of the key's normals
+///
+/// # Errors
+/// If the lengths differ.
+pub fn noisy(
+    y: &mut [f32],
+    mean: &[f32],
+    sd: &[f32],
+    (key, first): (NoiseKey, usize),
+    activation: Activation,
+) -> Result<()> {
+    let check = Check("noisy");
+    check.len("mean", mean, y.len())?;
+    check.len("sd", sd, y.len())?;
+    y.par_chunks_mut(CHUNK).enumerate().for_each(|(c, y)| {
+        let base = first + c * CHUNK;
+        for_each_normal_group(key, base..base + y.len(), |at, eps| {
+            let (here, all) = (at - base..at - base + eps.len(), at - first..at - first + eps.len());
+            let y = &mut y[here];
+            scale_and_add(y, &mean[all.clone()], &sd[all], eps);
+            finish(y, None, activation);
+        });
+    });
+    Ok(())
+}
+
+/// The gradient of [`noisy`] with respect to the standard deviations, dz∘ε; that of the means is dz.
+///
+/// # Shapes
+/// - d_sd, dz: any, the same
+///
+/// # Errors
+/// If the lengths differ.
+pub fn noisy_backward(d_sd: &mut [f32], dz: &[f32], (key, first): (NoiseKey, usize)) -> Result<()> {
+    Check("noisy_backward").len("d_sd", d_sd, dz.len())?;
+    d_sd.par_chunks_mut(CHUNK).zip(dz.par_chunks(CHUNK)).enumerate().for_each(|(c, (d_sd, dz))| {
+        let base = first + c * CHUNK;
+        for_each_normal_group(key, base..base + dz.len(), |at, eps| {
+            let here = at - base..at - base + eps.len();
+            d_sd[here.clone()].iter_mut().zip(&dz[here]).zip(eps).for_each(|((d, dz), e)| *d = dz * e);
+        });
+    });
+    Ok(())
+}
+
 vectorized! {
+    /// y = mean + sd∘ε
+    fn scale_and_add(y: &mut [f32], mean: &[f32], sd: &[f32], eps: &[f32]) {
+        let operands = y.iter_mut().zip(mean).zip(sd.iter().zip(eps));
+        operands.for_each(|((y, mean), (sd, e))| *y = mean + sd * e);
+    }
+
     /// y += √variance ∘ ε
     fn add_noise(y: &mut [f32], variance: &[f32], eps: &[f32]) {
         y.iter_mut().zip(variance.iter().zip(eps)).for_each(|(y, (v, e))| *y += v.sqrt() * e);

@@ -19,7 +19,7 @@ fn key(step: u64, layer: u64) -> NoiseKey {
 
 fn apply(x: &[f32], p: f64, key: NoiseKey) -> Vec<f32> {
     let mut out = vec![f32::NAN; x.len()];
-    dropout::apply(&mut out, x, rate(p), key).unwrap();
+    dropout::apply(&mut out, x, rate(p), (key, 0)).unwrap();
     out
 }
 
@@ -95,6 +95,6 @@ fn rates_that_are_none_and_lengths_that_differ_are_refused() {
     }
     // The largest that there is still scales by a finite number.
     assert!(rate(1.0 - f64::EPSILON / 2.0).scale().is_finite());
-    let error = dropout::apply(&mut [0.0; 3], &[0.0; 4], rate(0.5), key(0, 0)).unwrap_err();
+    let error = dropout::apply(&mut [0.0; 3], &[0.0; 4], rate(0.5), (key(0, 0), 0)).unwrap_err();
     assert_eq!(error.to_string(), "dropout: `out` must have length 4, got 3");
 }

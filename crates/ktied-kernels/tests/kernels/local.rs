@@ -36,7 +36,7 @@ fn bias_scale(raw: &[f64]) -> Vec<f64> {
 
 fn layer<'a>(x: &'a [f32], batch: usize, bias: Option<&'a [f32]>) -> LocalLayer<'a> {
     let bias = bias.map(|raw| RawScale { raw, form: ScaleForm::Softplus });
-    LocalLayer { x, batch, bias, key: key(), activation: Activation::Identity }
+    LocalLayer { x, batch, bias, key: key(), first: 0, activation: Activation::Identity }
 }
 
 #[test]
@@ -153,6 +153,59 @@ fn gradients_join_those_of_the_means_and_the_activation_comes_last() {
         let sums: Vec<f32> = before.iter().zip(&alone).map(|(b, a)| b + a).collect();
         assert_eq!(joined, sums);
     }
+}
+
+/// The second half of a batch, by itself, gets the noise that it gets in the whole.
+#[test]
+fn a_part_of_a_batch_has_the_noise_of_the_whole() {
+    let (b, m, n, k) = (6, 20, 101, 2);
+    let (x, log_u, log_v, raw_scale) =
+        (random(b * m, 1), log_factor(m * k, 2), log_factor(n * k, 3), log_factor(m * n, 6));
+    let (f, scale) = (factors(&log_u, &log_v, (m, n, k)), RawScale { raw: &raw_scale, form: ScaleForm::Log });
+    let dz = random(b * n, 5);
+    let run = |rows: std::ops::Range<usize>, tied: bool| {
+        let (batch, x, dz) = (rows.len(), &x[rows.start * m..rows.end * m], &dz[rows.start * n..rows.end * n]);
+        let layer = LocalLayer { first: rows.start * n, ..layer(x, batch, None) };
+        let (mut y, mut d_x) = (vec![0.0; batch * n], vec![0.0; batch * m]);
+        if tied {
+            let (mut tape, mut d_u, mut d_v) = (vec![0.0; batch * 3], vec![0.0; m * k], vec![0.0; n * k]);
+            local::k_tied(&mut y, &mut tape, layer, f).unwrap();
+            let grads = KTiedLocalGrads { x: Some(&mut d_x), log_u: &mut d_u, log_v: &mut d_v, bias_raw: None };
+            local::k_tied_backward(grads, dz, &tape, layer, f).unwrap();
+        } else {
+            let (mut tape, mut d_scale) = (vec![0.0; batch * n], vec![0.0; m * n]);
+            local::mean_field(&mut y, &mut tape, layer, scale).unwrap();
+            let grads = MeanFieldLocalGrads { x: Some(&mut d_x), raw_scale: &mut d_scale, bias_raw: None };
+            local::mean_field_backward(grads, dz, &tape, layer, scale).unwrap();
+        }
+        (y, d_x)
+    };
+    for tied in [true, false] {
+        let (whole, parts) = (run(0..b, tied), [run(0..2, tied), run(2..b, tied)]);
+        let [a, b] = parts;
+        assert_close(&[a.0, b.0].concat(), &to_f64(&whole.0), 1e-6, 0.0, "y");
+        assert_close(&[a.1, b.1].concat(), &to_f64(&whole.1), 1e-5, 1e-6, "dx");
+    }
+}
+
+#[test]
+fn noise_on_known_moments_is_mean_plus_scaled_normals() {
+    let (first, len) = (700, 40_000);
+    let (mean, sd, dz) = (random(len, 1), random(len, 2), random(len, 3));
+    let all = eps(first + len);
+    let expected: Vec<f64> =
+        mean.iter().zip(&sd).zip(&all[first..]).map(|((m, s), e)| f64::from(*m) + f64::from(*s) * e).collect();
+    let (mut y, mut d_sd) = (vec![0.0; len], vec![0.0; len]);
+    local::noisy(&mut y, &mean, &sd, (key(), first), Activation::Identity).unwrap();
+    assert_close(&y, &expected, 1e-6, 1e-6, "y");
+    let relu: Vec<f32> = y.iter().map(|y| y.max(0.0)).collect();
+    local::noisy(&mut y, &mean, &sd, (key(), first), Activation::Relu).unwrap();
+    assert_eq!(y, relu);
+    local::noisy_backward(&mut d_sd, &dz, (key(), first)).unwrap();
+    let expected: Vec<f64> = dz.iter().zip(&all[first..]).map(|(d, e)| f64::from(*d) * e).collect();
+    assert_close(&d_sd, &expected, 1e-6, 1e-6, "d_sd");
+    let error = local::noisy(&mut [0.0; 2], &[0.0; 2], &[0.0], (key(), 0), Activation::Relu).unwrap_err();
+    assert_eq!(error.to_string(), "noisy: `sd` must have length 2, got 1");
 }
 
 #[test]

@@ -106,10 +106,7 @@ where
     differences.finish(elbo.terms(0.0, kl).kl_per_example)
 }
 
-impl<N: Network> Ensemble<N>
-where
-    N::Input: Clone,
-{
+impl<N: Network> Ensemble<N> {
     /// How the mixture does on each example of a batch, whose first has the number `first`.
     fn scores(
         &self,
@@ -119,7 +116,7 @@ where
         protocol: &Protocol,
         progress: &mut Progress<impl FnMut(u64)>,
     ) -> Result<Vec<Scores>> {
-        let (members, mut outputs) = (self.predictives(), self.outputs(x, protocol.seed));
+        let (members, mut outputs) = (self.predictives(), self.outputs(x, protocol.seed, first));
         let (plan, truth) = (plan(members, self.samples(protocol.samples))?, read(members, observed, first)?);
         let groups = groups(members, &truth, &plan, |member, draw| progress.note(outputs(member, draw)?))?;
         Ok(scores(&groups, &truth, 0))

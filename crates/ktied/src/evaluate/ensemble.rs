@@ -10,7 +10,7 @@ use super::ood::Uncertainties;
 use super::predictive::{Predictive, Truth};
 use super::whole::Judgement;
 use crate::error::{Error, Result};
-use crate::models::Network;
+use crate::models::{Network, Passes};
 use crate::nn::Pass;
 use crate::objective::{Likelihood, Observed};
 
@@ -52,10 +52,7 @@ pub struct Ensemble<N> {
     points: Vec<bool>,
 }
 
-impl<N: Network> Ensemble<N>
-where
-    N::Input: Clone,
-{
+impl<N: Network> Ensemble<N> {
     /// Networks with their likelihoods.
     ///
     /// # Errors
@@ -92,7 +89,7 @@ where
         let mut progress = Progress::new(on_progress);
         for batch in batches {
             let (x, observed) = batch?;
-            let mut outputs = self.outputs(x, protocol.seed);
+            let mut outputs = self.outputs(x, protocol.seed, evaluator.examples());
             evaluator.add_members(&observed, |member, draw| progress.note(outputs(member, draw)?))?;
         }
         evaluator.judge(self.kl()?)
@@ -115,7 +112,7 @@ where
         let (mut found, mut first) = (Uncertainties::default(), 0);
         let mut progress = Progress::new(on_progress);
         for x in inputs {
-            let mut outputs = self.outputs(x?, protocol.seed);
+            let mut outputs = self.outputs(x?, protocol.seed, first);
             let (rows, groups) =
                 self.sums(first, protocol.samples, |member, draw| progress.note(outputs(member, draw)?))?;
             for row in 0..rows {
@@ -170,14 +167,19 @@ where
         Ok((rows, sums?))
     }
 
-    /// The output of a member under a draw, for one batch.
-    pub(super) fn outputs(&self, x: N::Input, seed: u64) -> impl FnMut(usize, u64) -> Result<Tensor<2>> {
+    /// The output of a member under a draw, for one batch, whose first example is number `first`.
+    pub(super) fn outputs(&self, x: N::Input, seed: u64, first: u64) -> impl FnMut(usize, u64) -> Result<Tensor<2>> {
         let mut of_points = vec![None; self.networks.len()];
+        let mut passes: Vec<Option<Passes<'_>>> = self.networks.iter().map(|_| None).collect();
         move |member, draw| {
             if let Some(output) = &of_points[member] {
                 return Ok(Tensor::clone(output));
             }
-            let output = self.networks[member].forward(x.clone(), &pass(seed, member, draw))?;
+            let output_of = match &mut passes[member] {
+                Some(output_of) => output_of,
+                none => none.insert(self.networks[member].passes(x.clone())?),
+            };
+            let output = output_of(&pass(seed, member, draw, first))?;
             of_points[member] = self.points[member].then(|| output.clone());
             Ok(output)
         }
@@ -203,11 +205,10 @@ impl<F: FnMut(u64)> Progress<F> {
 }
 
 /// A draw of one member's weights. The first member's noise is that of a network alone.
-fn pass(seed: u64, member: usize, draw: u64) -> Pass {
-    match Pass::prediction(seed, draw) {
-        Pass::Sampled { estimator, root, step, statistics } if member > 0 => {
-            let root = root.child(Purpose::Draws).fold(member as u64);
-            Pass::Sampled { estimator, root, step, statistics }
+fn pass(seed: u64, member: usize, draw: u64, first: u64) -> Pass {
+    match Pass::marginal(seed, draw, first) {
+        Pass::Marginal { root, draw, first } if member > 0 => {
+            Pass::Marginal { root: root.child(Purpose::Draws).fold(member as u64), draw, first }
         }
         pass => pass,
     }

@@ -93,6 +93,11 @@ impl Evaluator {
         Ok(Self { members, plan, samples, elbo, all: Whole::new(seed), without })
     }
 
+    /// Examples so far.
+    pub fn examples(&self) -> u64 {
+        self.all.examples()
+    }
+
     /// Takes in a batch, where `output(draw)` gives the network's output under each draw, `[B, N]`: logits, or means.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub use ensemble::Ensemble;
 pub use estimate::{Estimate, Evaluation};
 pub use evaluator::{Evaluator, Protocol};
 pub use ood::{Detection, OutOfDistribution, Uncertainties};
-pub use predict::{ClassPrediction, Predictions, ValuePrediction};
+pub use predict::{ClassPrediction, Draws, Predictions, ValuePrediction};
 pub use probabilities::{Classification, Metrics};
 pub use ranks::Ranked;
 pub use selective::RiskPoint;
@@ -85,9 +85,6 @@ pub fn evaluate<N: Network>(
     batches: impl IntoIterator<Item = Result<(N::Input, Observed)>>,
     protocol: &Protocol,
     on_progress: impl FnMut(u64),
-) -> Result<Evaluation>
-where
-    N::Input: Clone,
-{
+) -> Result<Evaluation> {
     Ok(Ensemble::new([(network, likelihood)])?.judge(batches, protocol, on_progress)?.evaluation)
 }

@@ -20,6 +20,25 @@ pub enum Predictions {
     Values(Vec<Vec<ValuePrediction>>),
 }
 
+/// Which draws a prediction averages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Draws {
+    /// How many.
+    pub samples: u64,
+    /// Seed of their noise.
+    pub seed: u64,
+    /// Number of the batch's first example: noise of single examples begins there, so that a stream of examples gets
+    /// the same predictions however it is divided into batches.
+    pub first: u64,
+}
+
+impl Default for Draws {
+    /// 100 draws of seed 0, from the first example on.
+    fn default() -> Self {
+        Self { samples: 100, seed: 0, first: 0 }
+    }
+}
+
 /// What is said of one example of some class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassPrediction {
@@ -46,11 +65,8 @@ pub struct ValuePrediction {
     pub upper: f64,
 }
 
-impl<N: Network> Ensemble<N>
-where
-    N::Input: Clone,
-{
-    /// Predicts a batch by the average of `samples` draws of every member; for numbers, `level` is the mass of the
+impl<N: Network> Ensemble<N> {
+    /// Predicts a batch by the average of some draws of every member; for numbers, `level` is the mass of the
     /// central interval, 0.95 say.
     ///
     /// Memory is that of ten sums for every example, and for numbers all draws of the batch, whose quantiles need them.
@@ -60,7 +76,7 @@ where
     ///
     /// ```
     /// use burn::tensor::{Device, Tensor};
-    /// use ktied::evaluate::{Ensemble, Predictions};
+    /// use ktied::evaluate::{Draws, Ensemble, Predictions};
     /// use ktied::models::{MlpSpec, NetworkConfig, PosteriorSpec};
     /// use ktied::objective::{Likelihood, LikelihoodKind};
     ///
@@ -69,21 +85,22 @@ where
     /// let mlp = MlpSpec::new([8, 16, 1]).init(&config, &device)?;
     /// let likelihood = Likelihood::new(LikelihoodKind::Gaussian, 1, 0.5, &device)?;
     /// let ensemble = Ensemble::new([(&mlp, &likelihood)])?;
-    /// let predictions = ensemble.predict(Tensor::ones([3, 8], &device), 100, 0, 0.95)?; // 100 draws of seed 0
+    /// let predictions = ensemble.predict(Tensor::ones([3, 8], &device), &Draws::default(), 0.95)?;
     /// let Predictions::Values(rows) = predictions else { panic!("numbers") };
     /// let value = rows[0][0];
     /// // The noise alone makes ±1.96·0.5, and the weights some more.
     /// assert!(value.sd > 0.5 && value.upper - value.lower > 2.0 * 1.96 * 0.5);
     /// # Ok::<(), ktied::Error>(())
     /// ```
-    pub fn predict(&self, x: N::Input, samples: u64, seed: u64, level: f64) -> Result<Predictions> {
+    pub fn predict(&self, x: N::Input, draws: &Draws, level: f64) -> Result<Predictions> {
         if !(level > 0.0 && level < 1.0) {
             return Err(Error::NotAFraction { what: "level".into(), found: level });
         }
-        let (mut outputs, mut draws) = (self.outputs(x, seed), vec![]);
+        let Draws { samples, seed, first } = *draws;
+        let (mut outputs, mut draws) = (self.outputs(x, seed, first), vec![]);
         let members = self.predictives();
         let are_classes = matches!(members.first(), Some(Predictive::Classes(_)));
-        let (rows, groups) = self.sums(0, samples, |member, draw| {
+        let (rows, groups) = self.sums(first, samples, |member, draw| {
             let output = outputs(member, draw)?;
             if !are_classes {
                 draws.push((member, host(output.clone())));

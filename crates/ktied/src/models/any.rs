@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 use ktied_kernels::ShapeError;
 
-use super::network::{Network, NetworkConfig};
+use super::network::{Network, NetworkConfig, Passes};
 use super::{LeNet, LstmClassifier, Mlp, ModelSpec, ResNet18};
 use crate::error::{Error, Result};
 use crate::nn::{Dropout, Pass, Weights};
@@ -80,6 +80,13 @@ impl ModelSpec {
 
 impl Network for AnyNetwork {
     type Input = Features;
+
+    fn passes(&self, x: Features) -> Result<Passes<'_>> {
+        match (self, x) {
+            (Self::Mlp(network), Features::Rows(rows)) => network.passes(rows),
+            (_, x) => Ok(Box::new(move |pass| self.forward(x.clone(), pass))),
+        }
+    }
 
     fn forward(&self, x: Features, pass: &Pass) -> Result<Tensor<2>> {
         match (self, x) {

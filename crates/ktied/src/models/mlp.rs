@@ -6,7 +6,7 @@ use ktied_kernels::activation::Activation;
 use serde::{Deserialize, Serialize};
 
 use super::layer::{LayerSpec, Layers, at_least};
-use super::network::{Network, NetworkConfig};
+use super::network::{Network, NetworkConfig, Passes};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
 use crate::nn::{Dropout, DropoutConfig, Linear, LinearConfig, Pass, Weights, dropout_rate};
@@ -90,6 +90,12 @@ impl Mlp {
     pub fn layers(&self) -> &[Linear] {
         &self.layers
     }
+
+    /// All layers but the first.
+    fn after_first(&self, hidden: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
+        let rest = self.dropouts.iter().zip(self.layers.iter().skip(1));
+        rest.into_iter().try_fold(hidden, |x, (dropout, layer)| layer.forward(dropout.forward(x, pass)?, pass))
+    }
 }
 
 impl Network for Mlp {
@@ -97,10 +103,22 @@ impl Network for Mlp {
     type Input = Tensor<2>;
 
     fn forward(&self, x: Tensor<2>, pass: &Pass) -> Result<Tensor<2>> {
-        let Some((first, rest)) = self.layers.split_first() else { return Ok(x) };
-        let hidden = first.forward(x, pass)?;
-        let rest = self.dropouts.iter().zip(rest);
-        rest.into_iter().try_fold(hidden, |x, (dropout, layer)| layer.forward(dropout.forward(x, pass)?, pass))
+        let Some(first) = self.layers.first() else { return Ok(x) };
+        self.after_first(first.forward(x, pass)?, pass)
+    }
+
+    /// The first layer's sums have the same mean and variance in every marginal pass.
+    fn passes(&self, x: Tensor<2>) -> Result<Passes<'_>> {
+        let moments = match self.layers.first() {
+            Some(first) => first.moments(x.clone())?.map(|moments| (first, moments)),
+            None => None,
+        };
+        Ok(Box::new(move |pass| match (&moments, pass) {
+            (Some((first, moments)), Pass::Marginal { .. }) => {
+                self.after_first(first.forward_from(moments, pass)?, pass)
+            }
+            _ => self.forward(x.clone(), pass),
+        }))
     }
 
     fn dropouts(&self) -> Vec<&Dropout> {

@@ -14,6 +14,6 @@ pub use layer::{LayerSpec, Role, Totals};
 pub use lenet::{LeNet, LeNetSpec};
 pub use lstm::{LstmClassifier, LstmSpec};
 pub use mlp::{Mlp, MlpSpec};
-pub use network::{Network, NetworkConfig};
+pub use network::{Network, NetworkConfig, Passes};
 pub use resnet18::{Norm, ResNet18, ResNet18Spec};
 pub use spec::{ModelSpec, PosteriorSpec};

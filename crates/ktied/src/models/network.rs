@@ -36,18 +36,29 @@ impl NetworkConfig {
     }
 }
 
+/// Gives the output of each pass over one batch of inputs (see [`Network::passes`]).
+pub type Passes<'a> = Box<dyn Fn(&Pass) -> Result<Tensor<2>> + 'a>;
+
 /// A Bayesian network from a batch of inputs to logits or means, one row an example.
 ///
 /// A network says what its output is and where its weights are; the rest follows.
 pub trait Network: Module {
     /// A batch of inputs.
-    type Input;
+    type Input: Clone + 'static;
 
     /// The output of one pass, `[B, outputs]`.
     ///
     /// # Errors
     /// If the input does not fit.
     fn forward(&self, x: Self::Input, pass: &Pass) -> Result<Tensor<2>>;
+
+    /// Many passes over one batch of inputs: what they have in common is computed once.
+    ///
+    /// # Errors
+    /// If the input does not fit.
+    fn passes(&self, x: Self::Input) -> Result<Passes<'_>> {
+        Ok(Box::new(move |pass| self.forward(x.clone(), pass)))
+    }
 
     /// The weights of all layers, in the order of use.
     fn weights(&self) -> Vec<&Weights>;

@@ -36,8 +36,8 @@ pub(crate) fn rate(rate: f64) -> Result<DropoutRate> {
 /// y = x∘m with m = 0 with probability p and 1/(1 − p) else: active in every draw, off where weights are at their means.
 ///
 /// Under a point posterior the average over draws of a prediction is MC dropout (Gal and Ghahramani, 2016). The mask is a
-/// function of (seed, step, layer) and the element's place in the batch: an example that stands elsewhere in its batch
-/// gets another mask, so an evaluation is repeated exactly only in batches of the same size.
+/// function of (seed, step, layer) and the example's number, in [`Pass::marginal`] among all examples and else in its
+/// batch.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -71,10 +71,10 @@ impl Dropout {
     /// # Errors
     /// None: every shape will do.
     pub fn forward<const D: usize>(&self, x: Tensor<D>, pass: &Pass) -> Result<Tensor<D>> {
-        match *pass {
-            Pass::Sampled { root, step, .. } if self.is_on() => {
+        match pass.noise() {
+            Some((root, step, first)) if self.is_on() => {
                 let key = LayerNoise::new(root, step, self.id).of(Purpose::Dropout);
-                Ok(ops::dropout(x, self.rate, key)?)
+                Ok(ops::dropout(x, self.rate, (key, first))?)
             }
             _ => Ok(x),
         }

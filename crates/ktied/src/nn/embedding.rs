@@ -55,7 +55,7 @@ impl Embedding {
     /// positions.
     pub fn forward(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<3>> {
         let kernel = &self.weights;
-        let Pass::Sampled { estimator, .. } = pass else {
+        let Pass::Sampled { estimator, .. } = pass.drawn() else {
             return look_up(kernel.loc(), ids);
         };
         let noise = self.weights.noise(pass);

@@ -3,6 +3,7 @@
 use burn::module::{Param, ParamId};
 use burn::tensor::Tensor;
 use ktied_kernels::activation::Activation;
+use ktied_kernels::local::VARIANCE_FLOOR;
 use ktied_kernels::{NoiseKey, ShapeError};
 
 use super::layer::Weights;
@@ -51,14 +52,36 @@ impl<P: Posterior> Weights<P> {
     }
 
     /// The layer's output by local reparameterisation (see [`Posterior::local`]).
-    pub(super) fn local(&self, x: Tensor<2>, activation: Activation, key: NoiseKey) -> Result<Tensor<2>> {
+    pub(super) fn local(
+        &self,
+        x: Tensor<2>,
+        activation: Activation,
+        (key, first): (NoiseKey, usize),
+    ) -> Result<Tensor<2>> {
         let (bias, bias_scale) = (self.bias_loc(), self.bias_scale());
-        let input = LocalInput { x, bias, bias_scale, activation, key };
+        let input = LocalInput { x, bias, bias_scale, activation, key, first };
         // Means and scales as tensors of their own only where weights were pruned: they are as large as the kernel.
         match &self.mask {
             Some(_) => Ok(portable::local_dense(input, self.loc(), self.scale().map(|scale| scale.square()))),
             None => self.kernel.local(input),
         }
+    }
+
+    /// Standard deviations of the sums x·W + b, `[B, N]`, with the floor that local reparameterisation has; none without
+    /// any uncertainty.
+    pub(super) fn sum_sd(&self, x: Tensor<2>) -> Option<Tensor<2>> {
+        let of_kernel = match &self.mask {
+            Some(_) => self.scale().map(|scale| x.clone().square().matmul(scale.square())),
+            None => self.kernel.sum_variance(x.clone()),
+        };
+        let of_bias = self.bias_scale().map(|bias| portable::scale(bias.raw, bias.form).square().unsqueeze::<2>());
+        let variance = match (of_kernel, of_bias) {
+            (Some(kernel), Some(bias)) => kernel + bias,
+            (Some(kernel), None) => kernel,
+            (None, Some(bias)) => bias.repeat_dim(0, x.dims()[0]),
+            (None, None) => return None,
+        };
+        Some((variance + f64::from(VARIANCE_FLOOR)).sqrt())
     }
 
     /// KL(q‖p) of the kernel, `[1]`, in nats; a weight that was pruned is no parameter any more and costs nothing.

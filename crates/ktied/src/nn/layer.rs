@@ -178,7 +178,7 @@ impl<P: Posterior> Weights<P> {
         kind: &'static str,
         product: impl Fn(Tensor<D>, Tensor<2>, Option<Tensor<1>>, Activation) -> Result<Tensor<D>, ShapeError>,
     ) -> Result<Tensor<D>> {
-        let Pass::Sampled { estimator, .. } = pass else {
+        let Pass::Sampled { estimator, .. } = pass.drawn() else {
             return Ok(product(x, self.loc(), self.bias_loc(), activation)?);
         };
         let noise = self.noise(pass);
@@ -202,10 +202,7 @@ impl<P: Posterior> Weights<P> {
 
     /// The streams of this layer in a pass.
     pub(super) fn noise(&self, pass: &Pass) -> LayerNoise {
-        let (root, step) = match *pass {
-            Pass::Sampled { root, step, .. } => (root, step),
-            Pass::Means => (NoiseKey::new(0), 0),
-        };
+        let (root, step, _) = pass.noise().unwrap_or((NoiseKey::new(0), 0, 0));
         LayerNoise::new(root, step, self.id)
     }
 

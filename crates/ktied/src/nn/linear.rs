@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use ktied_kernels::activation::Activation;
-use ktied_kernels::{Purpose, ShapeError};
+use ktied_kernels::{NoiseKey, Purpose, ShapeError};
 
 use super::layer::{LayerConfig, Weights};
 use super::pass::{Estimator, Pass};
@@ -80,14 +80,45 @@ impl<P: Posterior> Linear<P> {
     pub fn forward<const D: usize>(&self, x: Tensor<D>, pass: &Pass) -> Result<Tensor<D>> {
         let dims = x.dims();
         let positions: usize = dims.iter().take(D.saturating_sub(1)).skip(1).product();
-        if let (Pass::Sampled { estimator: Estimator::Local, .. }, 1) = (pass, positions) {
-            let key = self.weights.noise(pass).of(Purpose::Activations);
-            let y = self.weights.local(rows_of(x)?, self.activation, key)?;
+        let is_local = match pass {
+            Pass::Sampled { estimator, .. } => *estimator == Estimator::Local,
+            Pass::Marginal { .. } => self.weights.kernel.prefers_local(),
+            Pass::Means => false,
+        };
+        if is_local && positions == 1 {
+            let y = self.weights.local(rows_of(x)?, self.activation, self.activation_noise(pass))?;
             return Ok(rows_to(y, dims));
         }
         let product =
             |x, kernel, bias, activation| Ok(rows_to(ops::dense(rows_of(x)?, kernel, bias, activation)?, dims));
         self.weights.forward(x, pass, self.activation, "a dense layer applied at several positions", product)
+    }
+
+    /// What is known of the layer's sums before any noise is drawn, to be shared by all draws for the same input; none
+    /// where there is no uncertainty.
+    ///
+    /// # Shapes
+    /// - x: `[B, M]`
+    ///
+    /// # Errors
+    /// If x has another number of columns.
+    pub fn moments(&self, x: Tensor<2>) -> Result<Option<SumMoments>> {
+        let mean = ops::dense(x.clone(), self.weights.loc(), self.weights.bias_loc(), Activation::Identity)?;
+        Ok(self.weights.sum_sd(x).map(|sd| SumMoments { mean, sd }))
+    }
+
+    /// The layer's output in a marginal pass, given its moments, `[B, N]`: exact for every example alone.
+    ///
+    /// # Errors
+    /// If the moments are those of another layer.
+    pub fn forward_from(&self, moments: &SumMoments, pass: &Pass) -> Result<Tensor<2>> {
+        let SumMoments { mean, sd } = moments.clone();
+        Ok(ops::add_noise(mean, sd, self.activation_noise(pass), self.activation)?)
+    }
+
+    fn activation_noise(&self, pass: &Pass) -> (NoiseKey, usize) {
+        let first = pass.noise().map_or(0, |(_, _, first)| first);
+        (self.weights.noise(pass).of(Purpose::Activations), first)
     }
 
     /// The same layer with every scale brought back under its cap.
@@ -102,6 +133,13 @@ impl<P: Posterior> Linear<P> {
     pub fn map_weights<E>(self, map: impl FnOnce(Weights<P>) -> Result<Weights<P>, E>) -> Result<Self, E> {
         Ok(Self { weights: map(self.weights)?, ..self })
     }
+}
+
+/// Means and standard deviations of a dense layer's sums, both `[B, N]`.
+#[derive(Clone, Debug)]
+pub struct SumMoments {
+    mean: Tensor<2>,
+    sd: Tensor<2>,
 }
 
 /// `[B, …, M]` → `[B·…, M]`

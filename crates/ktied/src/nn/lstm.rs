@@ -94,7 +94,7 @@ impl Lstm {
     fn tensors(&self, pass: &Pass) -> Result<LstmTensors> {
         let (kernel, recurrent) = (&self.kernel, &self.recurrent);
         let means = |bias| LstmTensors { kernel: kernel.loc(), recurrent: recurrent.loc(), bias, flip: None };
-        let Pass::Sampled { estimator, .. } = pass else {
+        let Pass::Sampled { estimator, .. } = pass.drawn() else {
             return Ok(means(self.forget_bias(self.kernel.bias_loc())));
         };
         let (noise, recurrent_noise) = (self.kernel.noise(pass), self.recurrent.noise(pass));

@@ -20,7 +20,7 @@ pub(crate) use dropout::rate as dropout_rate;
 pub use dropout::{Dropout, DropoutConfig};
 pub use embedding::{Embedding, EmbeddingConfig};
 pub use layer::{LayerConfig, Weights};
-pub use linear::{Linear, LinearConfig};
+pub use linear::{Linear, LinearConfig, SumMoments};
 pub use lstm::{Lstm, LstmConfig};
 pub use pass::{Estimator, Pass, Statistics};
 pub use pool::{Pool2d, Pool2dConfig, PoolKind};

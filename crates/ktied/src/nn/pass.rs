@@ -78,6 +78,15 @@ pub enum Pass {
         /// What batch normalisation does.
         statistics: Statistics,
     },
+    /// One draw for predictions of single examples: see [`Pass::marginal`].
+    Marginal {
+        /// The root of the noise.
+        root: NoiseKey,
+        /// Which draw.
+        draw: u64,
+        /// Number of the batch's first example.
+        first: u64,
+    },
 }
 
 impl Pass {
@@ -98,6 +107,17 @@ impl Pass {
     pub fn prediction(seed: u64, draw: u64) -> Self {
         let root = NoiseKey::new(seed).child(Purpose::Evaluate);
         Self::Sampled { estimator: Estimator::Reparam, root, step: draw, statistics: Statistics::Running }
+    }
+
+    /// Draw number `draw` of predictions of single examples, of which the batch's first is number `first`.
+    ///
+    /// Each example's output has the distribution that it has under [`prediction`](Self::prediction), but two examples
+    /// need not share their weights: noise enters where it costs least, on the activations of k-tied dense layers and
+    /// as one draw of the weights elsewhere. Averages over draws are the same, and closer to their limits, because
+    /// their errors differ from example to example. An example gets the same noise however examples are divided
+    /// into batches.
+    pub fn marginal(seed: u64, draw: u64, first: u64) -> Self {
+        Self::Marginal { root: NoiseKey::new(seed).child(Purpose::Evaluate), draw, first }
     }
 
     /// The outputs of the first `num_draws` draws of a prediction in one tensor, where `forward` gives one of them: of
@@ -140,10 +160,29 @@ impl Pass {
         }
     }
 
+    /// What a marginal pass means for weights that are drawn: one draw for all examples. Every other pass is itself.
+    pub(crate) fn drawn(self) -> Self {
+        match self {
+            Self::Marginal { root, draw, .. } => {
+                Self::Sampled { estimator: Estimator::Reparam, root, step: draw, statistics: Statistics::Running }
+            }
+            other => other,
+        }
+    }
+
+    /// Root of the noise, number of the draw and of the batch's first example; none for means.
+    pub(crate) fn noise(self) -> Option<(NoiseKey, u64, usize)> {
+        match self {
+            Self::Means => None,
+            Self::Sampled { root, step, .. } => Some((root, step, 0)),
+            Self::Marginal { root, draw, first } => Some((root, draw, first as usize)),
+        }
+    }
+
     /// Whose mean and variance batch normalisation uses.
     pub fn statistics(self) -> Statistics {
         match self {
-            Self::Means => Statistics::Running,
+            Self::Means | Self::Marginal { .. } => Statistics::Running,
             Self::Sampled { statistics, .. } => statistics,
         }
     }

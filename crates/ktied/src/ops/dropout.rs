@@ -7,7 +7,7 @@ use ktied_kernels::{NoiseKey, ShapeError};
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
 use super::{buffers, portable};
 
-/// x∘m, where m is 0 with probability p and 1/(1 − p) else, drawn for every element.
+/// x∘m, where m is 0 with probability p and 1/(1 − p) else, drawn for every element; the masks begin at row `first`.
 ///
 /// # Shapes
 /// - x, output: any, the same
@@ -20,15 +20,20 @@ use super::{buffers, portable};
 /// use ktied::{DropoutRate, NoiseKey, ops};
 /// let x = Tensor::<2>::ones([3, 400], &Device::flex());
 /// let rate = DropoutRate::new(0.5).ok_or("a rate is at least 0 and below 1")?;
-/// let mean = ops::dropout(x, rate, NoiseKey::new(1))?.mean().into_scalar::<f32>();
+/// let mean = ops::dropout(x, rate, (NoiseKey::new(1), 0))?.mean().into_scalar::<f32>();
 /// assert!((mean - 1.0).abs() < 0.15); // 4.9 standard deviations of 1/√1200
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn dropout<const D: usize>(x: Tensor<D>, rate: DropoutRate, key: NoiseKey) -> Result<Tensor<D>, ShapeError> {
+pub fn dropout<const D: usize>(
+    x: Tensor<D>,
+    rate: DropoutRate,
+    (key, first): (NoiseKey, usize),
+) -> Result<Tensor<D>, ShapeError> {
+    let first = first * x.dims().iter().skip(1).product::<usize>();
     if fused::takes(&x) {
-        return fused::apply([x.into_dispatch()], Dropout { rate, key });
+        return fused::apply([x.into_dispatch()], Dropout { rate, key, first });
     }
-    let mask = portable::dropout_mask(&x, rate, key);
+    let mask = portable::dropout_mask(&x, rate, (key, first));
     Ok(x * mask)
 }
 
@@ -36,12 +41,14 @@ pub fn dropout<const D: usize>(x: Tensor<D>, rate: DropoutRate, key: NoiseKey) -
 struct Dropout {
     rate: DropoutRate,
     key: NoiseKey,
+    /// Number of the first element.
+    first: usize,
 }
 
 impl Dropout {
     fn run(&self, x: &[f32]) -> Result<Vec<f32>, ShapeError> {
         let mut out = buffers::take(x.len());
-        dropout::apply(&mut out, x, self.rate, self.key)?;
+        dropout::apply(&mut out, x, self.rate, (self.key, self.first))?;
         Ok(out)
     }
 }

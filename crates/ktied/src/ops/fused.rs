@@ -101,7 +101,7 @@ impl OutputGrad<'_> {
         view(self.0).data
     }
 
-    /// The same to change; copied first if somebody else holds them. [`Grad::OfOutput`] is then no longer true.
+    /// The same to change; copied first if somebody else holds them. [`Grad::OfOutput`] then means what they became.
     pub fn values_mut(&mut self) -> &mut [f32] {
         view_mut(self.0)
     }
@@ -216,7 +216,10 @@ macro_rules! by_number_of_operands {
     ($($number:literal $method:ident($($x:ident),+);)+) => {
         impl FusedBackend for Flex {$(
             fn $method<O: FusedOp<$number>>($($x: FloatTensor<Self>,)+ op: O) -> FloatTensor<Self> {
-                run(&op, &[$($x.to_contiguous()),+], false).0
+                let operands = [$(contiguous($x)),+];
+                let output = run(&op, &operands, false).0;
+                operands.into_iter().for_each(recycle);
+                output
             }
         )+}
 
@@ -261,6 +264,11 @@ fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, shape))
 }
 
+/// The tensor with its elements in order, and no second handle on them.
+fn contiguous(tensor: FlexTensor) -> FlexTensor {
+    if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
+}
+
 /// Keeps the memory of a tensor for later ones, unless somebody else holds it too.
 fn recycle(tensor: FlexTensor) {
     let whole = tensor.bytes().len() == tensor.layout().num_elements() * size_of::<f32>();
@@ -287,9 +295,13 @@ fn record<const N: usize, O: FusedOp<N>, C: CheckpointStrategy>(
     op: O,
 ) -> FloatTensor<Autodiff<Flex, C>> {
     let nodes = operands.each_ref().map(|operand| operand.node());
-    let operands = operands.map(|operand| operand.into_primitive().to_contiguous());
+    let operands = operands.map(|operand| contiguous(operand.into_primitive()));
     match Recorded(op.clone()).prepare::<C>(nodes).compute_bound().stateful() {
-        OpsKind::UnTracked(prep) => prep.finish(run(&op, &operands, false).0),
+        OpsKind::UnTracked(prep) => {
+            let output = run(&op, &operands, false).0;
+            operands.into_iter().for_each(recycle);
+            prep.finish(output)
+        }
         OpsKind::Tracked(prep) => {
             let (output, tape) = run(&op, &operands, true);
             let kept = op.reads_output().then(|| output.clone());

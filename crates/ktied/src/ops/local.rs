@@ -21,8 +21,10 @@ pub struct LocalInput {
     pub bias_scale: Option<BiasScale>,
     /// Applied to the noisy sums.
     pub activation: Activation,
-    /// Element i of the sums gets number i of its normals.
+    /// The sums get its normals, row by row.
     pub key: NoiseKey,
+    /// Number of the first row among the examples that share the normals: its noise begins there. 0 in training.
+    pub first: usize,
 }
 
 /// Standard deviations of a bias as they are stored, `[N]`.
@@ -83,6 +85,27 @@ pub fn local_mean_field(
     Ok(portable::local_dense(input, loc, Some(variance)))
 }
 
+/// act(mean + sd∘ε), where the normals ε begin at row `first`.
+///
+/// # Shapes
+/// - mean, sd, output: `[B, N]`
+///
+/// # Errors
+/// If the shapes differ.
+pub fn add_noise(
+    mean: Tensor<2>,
+    sd: Tensor<2>,
+    (key, first): (NoiseKey, usize),
+    activation: Activation,
+) -> Result<Tensor<2>, ShapeError> {
+    let op = AddNoise { key, first: first * mean.dims()[1], activation };
+    if fused::takes(&mean) {
+        return fused::apply([mean.into_dispatch(), sd.into_dispatch()], op);
+    }
+    op.output_shape([&mean.dims(), &sd.dims()])?;
+    Ok(portable::add_noise(mean, sd, (key, first), activation))
+}
+
 fn optional_shapes(input: &LocalInput) -> [Vec<usize>; 2] {
     [input.bias.as_ref(), input.bias_scale.as_ref().map(|bias| &bias.raw)].map(fused::optional_shape)
 }
@@ -94,6 +117,7 @@ struct Layer {
     bias_form: Option<ScaleForm>,
     activation: Activation,
     key: NoiseKey,
+    first: usize,
 }
 
 /// The gradients of x, the means and the bias's means.
@@ -102,7 +126,8 @@ type MeanGrads = [Option<Vec<f32>>; 3];
 impl Layer {
     fn of(input: &LocalInput) -> Self {
         let bias_form = input.bias_scale.as_ref().map(|bias| bias.form);
-        Self { has_bias: input.bias.is_some(), bias_form, activation: input.activation, key: input.key }
+        let LocalInput { activation, key, first, .. } = *input;
+        Self { has_bias: input.bias.is_some(), bias_form, activation, key, first }
     }
 
     /// `[B, N]`, if all operands but the scales fit the weights, `[M, N]`.
@@ -121,9 +146,10 @@ impl Layer {
         Ok(vec![batch, n])
     }
 
-    fn noise<'a>(&self, x: View<'a>, raw: View<'a>) -> LocalLayer<'a> {
+    fn noise<'a>(&self, x: View<'a>, loc: View<'a>, raw: View<'a>) -> LocalLayer<'a> {
         let bias = self.bias_form.map(|form| RawScale { raw: raw.data, form });
-        LocalLayer { x: x.data, batch: x.shape[0], bias, key: self.key, activation: self.activation }
+        let first = self.first * loc.shape[1];
+        LocalLayer { x: x.data, batch: x.shape[0], bias, key: self.key, first, activation: self.activation }
     }
 
     /// x·μ + b
@@ -179,7 +205,7 @@ impl FusedOp<6> for LocalKTied {
         let factors = log_factors(u, v);
         let mut y = self.0.means([x, loc, bias])?;
         let mut tape = buffers::take(x.shape[0] * factors.rank * (factors.rank + 1) / 2);
-        local::k_tied(&mut y, &mut tape, self.0.noise(x, raw), factors)?;
+        local::k_tied(&mut y, &mut tape, self.0.noise(x, loc, raw), factors)?;
         Ok((y, tape))
     }
 
@@ -204,7 +230,7 @@ impl FusedOp<6> for LocalKTied {
             log_v: &mut d_v,
             bias_raw: d_raw.as_deref_mut(),
         };
-        local::k_tied_backward(grads, dz, &saved.tape, self.0.noise(x, raw), log_factors(u, v))?;
+        local::k_tied_backward(grads, dz, &saved.tape, self.0.noise(x, loc, raw), log_factors(u, v))?;
         let [d_x, d_loc, d_bias] = means;
         Ok(fused::into_grads([d_x, d_loc, Some(d_u), Some(d_v), d_bias, d_raw]))
     }
@@ -233,7 +259,7 @@ impl FusedOp<5> for LocalMeanField {
         let mut y = self.layer.means([x, loc, bias])?;
         let mut tape = buffers::take(y.len());
         let scale = RawScale { raw: raw_scale.data, form: self.form };
-        local::mean_field(&mut y, &mut tape, self.layer.noise(x, raw), scale)?;
+        local::mean_field(&mut y, &mut tape, self.layer.noise(x, loc, raw), scale)?;
         Ok((y, tape))
     }
 
@@ -254,9 +280,49 @@ impl FusedOp<5> for LocalMeanField {
         let x_grad = means[0].as_deref_mut();
         let grads = MeanFieldLocalGrads { x: x_grad, raw_scale: &mut d_scale, bias_raw: d_raw.as_deref_mut() };
         let scale = RawScale { raw: raw_scale.data, form: self.form };
-        local::mean_field_backward(grads, dz, &saved.tape, self.layer.noise(x, raw), scale)?;
+        local::mean_field_backward(grads, dz, &saved.tape, self.layer.noise(x, loc, raw), scale)?;
         buffers::give(saved.tape);
         let [d_x, d_loc, d_bias] = means;
         Ok(fused::into_grads([d_x, d_loc, Some(d_scale), d_bias, d_raw]))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct AddNoise {
+    key: NoiseKey,
+    /// Number of the first element.
+    first: usize,
+    activation: Activation,
+}
+
+impl FusedOp<2> for AddNoise {
+    type Tape = ();
+
+    fn output_shape(&self, [mean, sd]: [&[usize]; 2]) -> Result<Vec<usize>, ShapeError> {
+        check::same("add_noise", "sd", sd, mean)?;
+        Ok(mean.to_vec())
+    }
+
+    fn forward(&self, [mean, sd]: [View<'_>; 2], _: bool) -> Result<(Vec<f32>, ()), ShapeError> {
+        let mut y = buffers::take(mean.data.len());
+        local::noisy(&mut y, mean.data, sd.data, (self.key, self.first), self.activation)?;
+        Ok((y, ()))
+    }
+
+    fn reads_output(&self) -> bool {
+        self.activation != Activation::Identity
+    }
+
+    fn backward(
+        &self,
+        saved: Saved<'_, 2, ()>,
+        mut d_out: OutputGrad<'_>,
+        _: [bool; 2],
+    ) -> Result<[Grad; 2], ShapeError> {
+        let dz = d_out.values_mut();
+        activation::backward(dz, saved.output, self.activation)?;
+        let mut d_sd = buffers::take(dz.len());
+        local::noisy_backward(&mut d_sd, dz, (self.key, self.first))?;
+        Ok([Grad::OfOutput, Grad::Values(d_sd)])
     }
 }

@@ -33,7 +33,7 @@ pub use draw::{draw_k_tied, draw_mean_field};
 pub use dropout::dropout;
 pub use embedding::embedding;
 pub use kl::{kl_k_tied, kl_mean_field};
-pub use local::{BiasScale, LocalInput, local_k_tied, local_mean_field};
+pub use local::{BiasScale, LocalInput, add_noise, local_k_tied, local_mean_field};
 pub use loss::{sigmoid_cross_entropy, softmax_cross_entropy};
 pub use lstm::{LstmPerturbation, LstmSigns, LstmTensors, lstm, lstm_last};
 pub use norm::{BatchMoments, batch_norm, frozen_norm};

@@ -88,6 +88,14 @@ impl Posterior for Family {
         each!(self, family => family.local(input))
     }
 
+    fn prefers_local(&self) -> bool {
+        each!(self, family => family.prefers_local())
+    }
+
+    fn sum_variance(&self, x: Tensor<2>) -> Option<Tensor<2>> {
+        each!(self, family => family.sum_variance(x))
+    }
+
     fn kl(&self, prior: &Prior) -> Result<Tensor<1>> {
         each!(self, family => family.kl(prior))
     }

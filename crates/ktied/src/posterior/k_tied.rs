@@ -70,6 +70,25 @@ impl Posterior for KTied {
         Ok(ops::local_k_tied(input, self.loc.val(), self.log_u.val(), self.log_v.val())?)
     }
 
+    fn prefers_local(&self) -> bool {
+        true
+    }
+
+    /// (x²P)Qᵀ
+    fn sum_variance(&self, x: Tensor<2>) -> Option<Tensor<2>> {
+        let pairs = |log_factor: Tensor<2>, off_diagonal: f64| {
+            let rank = log_factor.dims()[1];
+            let column = |a: usize| log_factor.clone().narrow(1, a, 1);
+            let products = (0..rank).flat_map(|a| (a..rank).map(move |b| (a, b))).map(|(a, b)| {
+                let product = (column(a) + column(b)).exp();
+                if a == b { product } else { product * off_diagonal }
+            });
+            Tensor::cat(products.collect(), 1)
+        };
+        let (p, q) = (pairs(self.log_u.val(), 2.0), pairs(self.log_v.val(), 1.0));
+        Some(x.square().matmul(p).matmul(q.transpose()))
+    }
+
     fn kl(&self, prior: &Prior) -> Result<Tensor<1>> {
         let (log_u, log_v) = (self.log_u.val(), self.log_v.val());
         Ok(ops::kl_k_tied(self.loc.val(), log_u, log_v, prior.loc(), prior.scale())?)

@@ -71,6 +71,17 @@ pub trait Posterior: Module {
         Ok(portable::local_dense(input, self.loc(), self.scale().map(|scale| scale.square())))
     }
 
+    /// Whether noise on the activations of a dense layer costs less than a draw of the kernel: so if the variances x²σ²
+    /// come without a second product.
+    fn prefers_local(&self) -> bool {
+        false
+    }
+
+    /// x²σ², the variances of the sums x·W, `[B, N]`; none for a point.
+    fn sum_variance(&self, x: Tensor<2>) -> Option<Tensor<2>> {
+        self.scale().map(|scale| x.square().matmul(scale.square()))
+    }
+
     /// KL(q‖p) over all weights, `[1]`, in nats; zero for a point, which has no density.
     ///
     /// # Errors

@@ -359,15 +359,12 @@ impl<N: Network + ModuleDisplay> Network for Untracked<N> {
 }
 
 /// The evaluation of a network by [`evaluate`], and by hand with graphs.
-fn both_ways<N: Network + ModuleDisplay>(network: N, x: N::Input, labels: Vec<u32>, outputs: usize) -> [Evaluation; 2]
-where
-    N::Input: Clone,
-{
+fn both_ways<N: Network + ModuleDisplay>(network: N, x: N::Input, labels: Vec<u32>, outputs: usize) -> [Evaluation; 2] {
     let likelihood = Likelihood::new(LikelihoodKind::Softmax, outputs, 1.0, &Device::flex()).unwrap();
     let protocol = Protocol { samples: 5, seed: 3, num_train: 100 };
     let observed = Observed::Classes(labels);
     let mut by_hand = Evaluator::new(&likelihood, &protocol).unwrap();
-    by_hand.add(&observed, |draw| network.forward(x.clone(), &Pass::prediction(3, draw))).unwrap();
+    by_hand.add(&observed, |draw| network.forward(x.clone(), &Pass::marginal(3, draw, 0))).unwrap();
     let kl = network.kl().unwrap().into_data().iter::<f64>().sum();
     let batches = [Ok((x, observed))];
     let found = evaluate(&Untracked { network }, &likelihood, batches, &protocol, |_| ()).unwrap();

@@ -39,7 +39,7 @@ fn every_family_has_the_local_noise_of_its_definition() {
         for bias in [None, Some(BiasScale { raw: raw.clone(), form: ScaleForm::Log })] {
             let noisy = |p: Result<Tensor<2>, ktied::Error>| host(p.unwrap());
             let (x, activation) = (x.clone(), Activation::Relu);
-            let input = LocalInput { x, bias: Some(loc.clone()), bias_scale: bias, activation, key: key(3) };
+            let input = LocalInput { x, bias: Some(loc.clone()), bias_scale: bias, activation, key: key(3), first: 0 };
             let found = noisy(fast.local(input.clone()));
             let expected = noisy(plain.local(input));
             assert_close(kind, &found, &expected, 2e-6);

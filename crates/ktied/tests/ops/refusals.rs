@@ -23,7 +23,7 @@ fn both_paths_refuse_the_same_operands_with_the_same_sentence() {
         let (key, log, relu) = (NoiseKey::new(1), ScaleForm::Log, Activation::Relu);
         let z1 = |n| zeros([n], dtype);
         let z2 = |m, n| zeros([m, n], dtype);
-        let local = |x| LocalInput { x, bias: None, bias_scale: None, activation: relu, key };
+        let local = |x| LocalInput { x, bias: None, bias_scale: None, activation: relu, key, first: 0 };
         let z4 = |shape| zeros::<4>(shape, dtype);
         let window = |kernel, border| ConvWindow { kernel, stride: [1, 1], border };
         let lstm = LstmTensors { kernel: z2(3, 8), recurrent: z2(2, 7), bias: None, flip: None };

@@ -82,7 +82,7 @@ fn local_layers_agree_on_every_path() {
                 let [loc, raw] = [2, 1].map(|back| t[t.len() - back].clone());
                 let bias_scale = bias.map(|form| BiasScale { raw, form });
                 let x = t[0].clone().reshape([b, m]);
-                LocalInput { x, bias: bias.map(|_| loc), bias_scale, activation, key: key() }
+                LocalInput { x, bias: bias.map(|_| loc), bias_scale, activation, key: key(), first: 3 }
             };
             let of_bias = if bias.is_some() { vec![random(n, 6), log_scales(n, 4)] } else { vec![] };
             let (x, loc) = (random(b * m, 2), random(m * n, 1));
@@ -97,6 +97,17 @@ fn local_layers_agree_on_every_path() {
                 flat(ops::local_k_tied(input(t), t[1].clone().reshape([m, n]), u, v).unwrap())
             });
         }
+    }
+}
+
+#[test]
+fn noise_on_known_moments_agrees_on_every_path() {
+    let inputs = [random(6 * 50, 1), log_scales(6 * 50, 2)];
+    for activation in [Activation::Identity, Activation::Relu] {
+        assert_paths_agree("add_noise", &inputs, &|t| {
+            let [mean, sd] = [0, 1].map(|i| t[i].clone().reshape([6, 50]));
+            flat(ops::add_noise(mean, sd, (key(), 7), activation).unwrap())
+        });
     }
 }
 
@@ -117,7 +128,7 @@ fn dropout_agrees_on_every_path() {
     for p in [0.0, 0.3, 0.9] {
         assert_paths_agree(&format!("dropout {p}"), &[random(3 * 4 * 50, 1)], &|t| {
             let rate = DropoutRate::new(p).unwrap();
-            flat(ops::dropout(t[0].clone().reshape([3, 4, 50]), rate, key()).unwrap())
+            flat(ops::dropout(t[0].clone().reshape([3, 4, 50]), rate, (key(), 5)).unwrap())
         });
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use burn::tensor::Device;
 use indicatif::{ProgressBar, ProgressStyle};
 use ktied::data::stream::{BadRows, InputBatch, InputStream};
-use ktied::evaluate::{Ensemble, Predictions};
+use ktied::evaluate::{Draws, Ensemble, Predictions};
 use ktied::models::AnyNetwork;
 use ktied::train::EVALUATION_BATCH;
 use ktied::train::memory::Task;
@@ -46,8 +46,9 @@ pub(crate) fn run(arguments: &Predict, args: &Args) -> Result<(), Failure> {
     let (bar, mut examples) = (spinner(args), 0);
     let outcome = stream.try_for_each(|batch| {
         let batch = batch.map_err(ktied::Error::from)?;
+        let draws = Draws { samples, seed, first: examples };
         examples += batch.len() as u64;
-        let (names, predictions) = predict(&ensemble, batch, samples, seed, arguments.level)?;
+        let (names, predictions) = predict(&ensemble, batch, &draws, arguments.level)?;
         lines.write(&names, predictions, &members.data)?;
         bar.set_position(examples);
         Ok::<_, Failure>(())
@@ -70,12 +71,11 @@ pub(crate) fn run(arguments: &Predict, args: &Args) -> Result<(), Failure> {
 fn predict(
     ensemble: &Ensemble<AnyNetwork>,
     batch: InputBatch,
-    samples: u64,
-    seed: u64,
+    draws: &Draws,
     level: f64,
 ) -> Result<(Vec<String>, Predictions), Failure> {
     let (names, features) = batch.on(&Device::flex());
-    Ok((names, ensemble.predict(features, samples, seed, level)?))
+    Ok((names, ensemble.predict(features, draws, level)?))
 }
 
 /// Nobody knows how long a stream is.

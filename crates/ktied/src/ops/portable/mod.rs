@@ -9,6 +9,6 @@ pub use network::{
     softmax_cross_entropy,
 };
 pub use variational::{
-    adam_update, draw_k_tied, draw_mean_field, dropout_mask, k_tied_scale, k_tied_variance, kl_k_tied, kl_mean_field,
-    local_dense, normals, scale, signs,
+    adam_update, add_noise, draw_k_tied, draw_mean_field, dropout_mask, k_tied_scale, k_tied_variance, kl_k_tied,
+    kl_mean_field, local_dense, normals, scale, signs,
 };

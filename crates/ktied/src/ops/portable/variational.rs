@@ -12,8 +12,14 @@ use crate::ops::LocalInput;
 
 /// Standard normals of the key's stream in the shape of `like`, made on the host.
 pub fn normals<const D: usize>(like: &Tensor<D>, key: NoiseKey) -> Tensor<D> {
+    normals_from(like, (key, 0))
+}
+
+/// The same from row `first` on.
+fn normals_from<const D: usize>(like: &Tensor<D>, (key, first): (NoiseKey, usize)) -> Tensor<D> {
     let mut values = vec![0.0f32; like.dims().iter().product()];
-    noise::normals(key, 0, &mut values);
+    let row = like.dims().iter().skip(1).product::<usize>();
+    noise::normals(key, (first * row) as u64, &mut values);
     upload(values, like)
 }
 
@@ -30,11 +36,11 @@ pub fn signs<const D: usize>(like: &Tensor<D>, key: NoiseKey) -> Tensor<D> {
     upload(values, like)
 }
 
-/// 0 or 1/(1 − p) per element in the shape of `like`, made on the host.
-pub fn dropout_mask<const D: usize>(like: &Tensor<D>, rate: DropoutRate, key: NoiseKey) -> Tensor<D> {
+/// 0 or 1/(1 − p) per element in the shape of `like`, from an element of the key's stream on, made on the host.
+pub fn dropout_mask<const D: usize>(like: &Tensor<D>, rate: DropoutRate, noise: (NoiseKey, usize)) -> Tensor<D> {
     let len: usize = like.dims().iter().product();
     let mut values = vec![0.0f32; len];
-    if dropout::apply(&mut values, &vec![1.0; len], rate, key).is_err() {
+    if dropout::apply(&mut values, &vec![1.0; len], rate, noise).is_err() {
         unreachable!("both are of the tensor's own length");
     }
     upload(values, like)
@@ -122,7 +128,7 @@ pub fn kl_k_tied(
 /// act(x·μ + b + √(x²·variance + σ_b² + 1e-12) ∘ ε), where `variance` is that of the weights, `[M, N]`; without any
 /// uncertainty, act(x·μ + b).
 pub fn local_dense(input: LocalInput, loc: Tensor<2>, variance: Option<Tensor<2>>) -> Tensor<2> {
-    let LocalInput { x, bias, bias_scale, activation, key } = input;
+    let LocalInput { x, bias, bias_scale, activation, key, first } = input;
     let variance = variance.map(|variance| x.clone().square().matmul(variance));
     let bias_variance = bias_scale.map(|bias| scale(bias.raw, bias.form).square().unsqueeze());
     let mean = dense(x, loc, bias, Activation::Identity);
@@ -132,8 +138,13 @@ pub fn local_dense(input: LocalInput, loc: Tensor<2>, variance: Option<Tensor<2>
         (None, Some(bias)) => mean.zeros_like() + bias,
         (None, None) => return activate(mean, activation),
     };
-    let eps = normals(&mean, key);
-    activate(mean + (variance + f64::from(VARIANCE_FLOOR)).sqrt() * eps, activation)
+    add_noise(mean, (variance + f64::from(VARIANCE_FLOOR)).sqrt(), (key, first), activation)
+}
+
+/// See [`add_noise`](crate::ops::add_noise).
+pub fn add_noise(mean: Tensor<2>, sd: Tensor<2>, noise: (NoiseKey, usize), activation: Activation) -> Tensor<2> {
+    let eps = normals_from(&mean, noise);
+    activate(mean + sd * eps, activation)
 }
 
 /// See [`adam_update`](crate::ops::adam_update).

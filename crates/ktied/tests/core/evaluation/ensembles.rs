@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use ktied::Result;
-use ktied::evaluate::{Difference, Ensemble, Evaluation, Predictions, Protocol, compare, evaluate};
+use ktied::evaluate::{Difference, Draws, Ensemble, Evaluation, Predictions, Protocol, compare, evaluate};
 use ktied::models::{Mlp, MlpSpec, Network, NetworkConfig};
 use ktied::nn::{Pass, Weights};
 use ktied::objective::{Likelihood, LikelihoodKind, Observed};
@@ -34,8 +34,8 @@ impl Network for Formula {
     type Input = Vec<u32>;
 
     fn forward(&self, examples: Vec<u32>, pass: &Pass) -> Result<Tensor<2>> {
-        let Pass::Sampled { step, .. } = pass else { panic!("a draw") };
-        let draw = 1000 * self.member + *step as u32;
+        let Pass::Marginal { draw, .. } = pass else { panic!("a draw") };
+        let draw = 1000 * self.member + *draw as u32;
         Ok(match self.outputs {
             4 => CLASSES.tensor(&examples, |i, j| CLASSES.output(draw, i, j)),
             _ => VALUES.tensor(&examples, |i, j| number(99_999, i, j) / 2.0 + number(draw, i, j) / 4.0),
@@ -142,28 +142,42 @@ fn a_model_does_not_differ_from_itself_and_numbers_have_squared_errors() {
 fn predictions_are_those_of_numpy_and_scipy() {
     let golden = read("ensembles.json");
     let first = || (0..6).collect::<Vec<u32>>();
-    let Predictions::Classes(rows) = ensemble(CLASSES, &[0, 1, 2]).predict(first(), 12, 1, 0.9).unwrap() else {
+    let Predictions::Classes(rows) =
+        ensemble(CLASSES, &[0, 1, 2]).predict(first(), &Draws { samples: 12, seed: 1, first: 0 }, 0.9).unwrap()
+    else {
         panic!("classes")
     };
     assert_eq!(rows.len(), 6);
     assert_golden("classes", &serde_json::to_value(rows).unwrap(), &golden["class predictions"]);
-    let Predictions::Values(rows) = ensemble(VALUES, &[0, 1, 2]).predict(first(), 12, 1, 0.9).unwrap() else {
+    let Predictions::Values(rows) =
+        ensemble(VALUES, &[0, 1, 2]).predict(first(), &Draws { samples: 12, seed: 1, first: 0 }, 0.9).unwrap()
+    else {
         panic!("numbers")
     };
     assert_eq!(rows.len(), 6);
     assert_golden("values", &serde_json::to_value(rows).unwrap(), &golden["value predictions"]);
     for level in [0.0, 1.0, f64::NAN] {
-        let error = ensemble(VALUES, &[0]).predict(first(), 12, 1, level).unwrap_err().to_string();
+        let error = ensemble(VALUES, &[0])
+            .predict(first(), &Draws { samples: 12, seed: 1, first: 0 }, level)
+            .unwrap_err()
+            .to_string();
         assert!(error.starts_with("level must be between 0 and 1"), "{error}");
     }
-    let error = ensemble(VALUES, &[0]).predict(first(), 0, 1, 0.5).unwrap_err().to_string();
+    let error =
+        ensemble(VALUES, &[0]).predict(first(), &Draws { samples: 0, seed: 1, first: 0 }, 0.5).unwrap_err().to_string();
     assert_eq!(error, "samples must be at least 1, got 0");
 }
 
 #[test]
 fn predictions_of_no_example_are_none() {
-    assert_eq!(ensemble(CLASSES, &[0, 1]).predict(vec![], 2, 1, 0.5).unwrap(), Predictions::Classes(vec![]));
-    assert_eq!(ensemble(VALUES, &[0, 1]).predict(vec![], 2, 1, 0.5).unwrap(), Predictions::Values(vec![]));
+    assert_eq!(
+        ensemble(CLASSES, &[0, 1]).predict(vec![], &Draws { samples: 2, seed: 1, first: 0 }, 0.5).unwrap(),
+        Predictions::Classes(vec![])
+    );
+    assert_eq!(
+        ensemble(VALUES, &[0, 1]).predict(vec![], &Draws { samples: 2, seed: 1, first: 0 }, 0.5).unwrap(),
+        Predictions::Values(vec![])
+    );
 }
 
 fn mlp(kind: &str, seed: u64) -> Mlp {
