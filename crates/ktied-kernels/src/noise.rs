@@ -97,17 +97,20 @@ const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 /// ```
 #[inline(always)]
 pub fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    let [mut a, mut b, mut c, mut d] = counter;
+    // Words stay in the lower halves of 64-bit lanes, where the products need them, whatever is left above: taking
+    // them apart and together in every round would cost more than the rounds.
+    const WORD: u64 = 0xffff_ffff;
+    let [mut a, mut b, mut c, mut d] = counter.map(u64::from);
     let [mut k0, mut k1] = key;
     for _ in 0..10 {
-        let p = u64::from(MULTIPLIER[0]) * u64::from(a);
-        let q = u64::from(MULTIPLIER[1]) * u64::from(c);
-        (a, c) = ((q >> 32) as u32 ^ b ^ k0, (p >> 32) as u32 ^ d ^ k1);
-        (b, d) = (q as u32, p as u32);
+        let p = u64::from(MULTIPLIER[0]) * (a & WORD);
+        let q = u64::from(MULTIPLIER[1]) * (c & WORD);
+        (a, c) = ((q >> 32) ^ b ^ u64::from(k0), (p >> 32) ^ d ^ u64::from(k1));
+        (b, d) = (q, p);
         k0 = k0.wrapping_add(WEYL[0]);
         k1 = k1.wrapping_add(WEYL[1]);
     }
-    [a, b, c, d]
+    [a, b, c, d].map(|word| word as u32)
 }
 
 /// Streams are made in groups of this many consecutive elements.
@@ -131,17 +134,19 @@ vectorized! {
         }
     }
 
-    /// Box–Muller in place: words 0 and 1 of each block make two normals, words 2 and 3 two more.
+    /// Box–Muller: words 0 and 1 of each block make two normals, words 2 and 3 two more.
     fn normals_of_words(words: &Group<u32>, out: &mut Group<f32>) {
-        let (in_low, in_high) = words.split_at(2 * BLOCKS);
-        let (out_low, out_high) = out.split_at_mut(2 * BLOCKS);
-        for (x, z) in [(in_low, out_low), (in_high, out_high)] {
-            let ((x0, x1), (z0, z1)) = (x.split_at(BLOCKS), z.split_at_mut(BLOCKS));
-            for (((x0, x1), z0), z1) in x0.iter().zip(x1).zip(z0).zip(z1) {
-                let radius = (-2.0 * vmath::ln_of_unit(open_unit(*x0))).sqrt();
-                let (sin, cos) = vmath::sin_cos_turns(unit(*x1));
-                *z0 = radius * cos;
-                *z1 = radius * sin;
+        // Four pairs side by side: a logarithm is a chain of operations that each wait for the one before, and four
+        // chains keep the processor busy.
+        for i in 0..BLOCKS / 2 {
+            let at = |l: usize| (l % 2) * 2 * BLOCKS + (l / 2) * (BLOCKS / 2) + i;
+            let first: [u32; 4] = std::array::from_fn(|l| words[at(l)]);
+            let second: [u32; 4] = std::array::from_fn(|l| words[at(l) + BLOCKS]);
+            let radius = vmath::ln_of_unit(first.map(open_unit)).map(|ln| (-2.0 * ln).sqrt());
+            let angle = vmath::sin_cos_of_words(second);
+            for (l, (radius, (sin, cos))) in radius.iter().zip(&angle).enumerate() {
+                out[at(l)] = radius * cos;
+                out[at(l) + BLOCKS] = radius * sin;
             }
         }
     }
@@ -157,8 +162,10 @@ fn unit(x: u32) -> f32 {
 /// tails of the normal come from (up to 6.76 standard deviations).
 #[inline(always)]
 fn open_unit(x: u32) -> f32 {
-    let low = f32::from_bits(0x3f80_0000 | ((x & 0x1ff) << 14)) - 1.0;
-    unit(x) + (low + 1.0 / 1024.0) * (1.0 / 8_388_608.0)
+    // 1 + the upper 23 bits, and 2⁻²³·(1 + the lower nine and a half): the differences are exact, the sum is not.
+    let high = f32::from_bits(0x3f80_0000 | (x >> 9));
+    let low = f32::from_bits(0x3400_2000 | ((x & 0x1ff) << 14));
+    (high - (1.0 + f32::EPSILON)) + low
 }
 
 /// Elements `[256·group, 256·group + 256)` of the stream of standard normals.
@@ -255,6 +262,14 @@ mod tests {
             let mut part = vec![0.0; len];
             normals(key, first as u64, &mut part);
             assert_eq!(part, whole[first..first + len], "{first} + {len}");
+        }
+    }
+
+    #[test]
+    fn a_word_is_the_middle_of_its_cell_rounded_once() {
+        let middle = |x: u32| ((f64::from(x) + 0.5) / 4_294_967_296.0) as f32;
+        for x in (0..=u32::MAX).step_by(251).chain([u32::MAX]) {
+            assert_eq!(open_unit(x), middle(x), "{x:#x}");
         }
     }
 

@@ -66,17 +66,16 @@ pub fn ln(x: f32) -> f32 {
     let scaled = if tiny { x * 8_388_608.0 } else { x };
     let (e, m) = split(scaled);
     let e = if tiny { e - 23.0 } else { e };
-    let y = ln_parts(e, m);
+    let [y] = ln_parts([(e, m)]);
     let y = if x == f32::INFINITY { x } else { y };
     let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
     if x >= 0.0 { y } else { f32::NAN }
 }
 
-/// ln x for a positive normal x: what is left of [`ln`] where no special case can occur.
+/// ln x for positive normal x: what is left of [`ln`] where no special case can occur.
 #[inline(always)]
-pub(crate) fn ln_of_unit(x: f32) -> f32 {
-    let (e, m) = split(x);
-    ln_parts(e, m)
+pub(crate) fn ln_of_unit<const L: usize>(x: [f32; L]) -> [f32; L] {
+    ln_parts(x.map(split))
 }
 
 /// x = m·2ᵉ with m in [√½, √2), for a positive normal x.
@@ -88,22 +87,30 @@ pub(crate) fn split(x: f32) -> (f32, f32) {
     (e, f32::from_bits((bits & 0x007f_ffff).wrapping_add(SQRT_HALF)))
 }
 
-/// ln(m·2ᵉ) for m in [√½, √2).
+/// p·x + c, the step of a polynomial, for L values side by side.
 #[inline(always)]
-pub(crate) fn ln_parts(e: f32, m: f32) -> f32 {
-    let f = m - 1.0;
-    let p = 7.037_683_6e-2;
-    let p = p * f - 1.151_461e-1;
-    let p = p * f + 1.167_699_9e-1;
-    let p = p * f - 1.242_014_1e-1;
-    let p = p * f + 1.424_932_3e-1;
-    let p = p * f - 1.666_805_8e-1;
-    let p = p * f + 2.000_071_5e-1;
-    let p = p * f - 2.499_999_4e-1;
-    let p = p * f + 3.333_333e-1;
-    let f2 = f * f;
-    let low = (f2 * f * p + e * LN2_LO) - 0.5 * f2;
-    (f + low) + e * LN2_HI
+fn step<const L: usize>(p: [f32; L], x: [f32; L], c: f32) -> [f32; L] {
+    std::array::from_fn(|l| p[l] * x[l] + c)
+}
+
+/// ln(m·2ᵉ) of L pairs (e, m), for m in [√½, √2).
+#[inline(always)]
+pub(crate) fn ln_parts<const L: usize>(parts: [(f32, f32); L]) -> [f32; L] {
+    let f = parts.map(|(_, m)| m - 1.0);
+    let p = [7.037_683_6e-2; L];
+    let p = step(p, f, -1.151_461e-1);
+    let p = step(p, f, 1.167_699_9e-1);
+    let p = step(p, f, -1.242_014_1e-1);
+    let p = step(p, f, 1.424_932_3e-1);
+    let p = step(p, f, -1.666_805_8e-1);
+    let p = step(p, f, 2.000_071_5e-1);
+    let p = step(p, f, -2.499_999_4e-1);
+    let p = step(p, f, 3.333_333e-1);
+    std::array::from_fn(|l| {
+        let (e, f, f2) = (parts[l].0, f[l], f[l] * f[l]);
+        let low = (f2 * f * p[l] + e * LN2_LO) - 0.5 * f2;
+        (f + low) + e * LN2_HI
+    })
 }
 
 /// (sin 2πx, cos 2πx): the angle is in turns, so the reduction is exact.
@@ -114,21 +121,40 @@ pub fn sin_cos_turns(x: f32) -> (f32, f32) {
     let shifted = 4.0 * x + ROUND;
     let quarter = shifted - ROUND;
     let a = (x - 0.25 * quarter) * std::f32::consts::TAU;
-    let a2 = a * a;
-    let s = -1.951_529_6e-4;
-    let s = s * a2 + 8.332_161e-3;
-    let s = s * a2 - 1.666_665_5e-1;
-    let s = s * a2 * a + a;
-    let c = 2.443_315_7e-5;
-    let c = c * a2 - 1.388_731_6e-3;
-    let c = c * a2 + 4.166_664_6e-2;
-    let c = (c * a2 * a2 - 0.5 * a2) + 1.0;
-    let quarter = shifted.to_bits();
-    let swap = quarter & 1 == 1;
-    let (sin, cos) = (if swap { c } else { s }, if swap { s } else { c });
-    let sin_sign = (quarter & 2) << 30;
-    let cos_sign = (quarter.wrapping_add(1) & 2) << 30;
-    (f32::from_bits(sin.to_bits() ^ sin_sign), f32::from_bits(cos.to_bits() ^ cos_sign))
+    let [y] = sin_cos_parts([shifted.to_bits()], [a]);
+    y
+}
+
+/// [`sin_cos_turns`] of the upper 23 bits of words, as fractions of a turn. Such an angle needs no rounding before it
+/// is reduced, and two operations less.
+#[inline(always)]
+pub(crate) fn sin_cos_of_words<const L: usize>(words: [u32; L]) -> [(f32, f32); L] {
+    let quarters = words.map(|x| f32::from_bits(0x4080_0000 | (x >> 9))); // 4 + four times the fraction
+    let shifted = quarters.map(|q| q + (ROUND - 4.0));
+    let a = std::array::from_fn(|l| (quarters[l] - (shifted[l] - (ROUND - 4.0))) * std::f32::consts::FRAC_PI_2);
+    sin_cos_parts(shifted.map(f32::to_bits), a)
+}
+
+/// (sin, cos) of L angles: `quarter` right angles, of which the lowest two bits count, and `a` beyond them.
+#[inline(always)]
+fn sin_cos_parts<const L: usize>(quarter: [u32; L], a: [f32; L]) -> [(f32, f32); L] {
+    let a2 = a.map(|a| a * a);
+    let s = [-1.951_529_6e-4; L];
+    let s = step(s, a2, 8.332_161e-3);
+    let s = step(s, a2, -1.666_665_5e-1);
+    let c = [2.443_315_7e-5; L];
+    let c = step(c, a2, -1.388_731_6e-3);
+    let c = step(c, a2, 4.166_664_6e-2);
+    std::array::from_fn(|l| {
+        let (a, a2, quarter) = (a[l], a2[l], quarter[l]);
+        let s = s[l] * a2 * a + a;
+        let c = (c[l] * a2 * a2 - 0.5 * a2) + 1.0;
+        let swap = quarter & 1 == 1;
+        let (sin, cos) = (if swap { c } else { s }, if swap { s } else { c });
+        let sin_sign = (quarter & 2) << 30;
+        let cos_sign = (quarter.wrapping_add(1) & 2) << 30;
+        (f32::from_bits(sin.to_bits() ^ sin_sign), f32::from_bits(cos.to_bits() ^ cos_sign))
+    })
 }
 
 /// tanh x.
@@ -164,4 +190,19 @@ pub fn softplus(x: f32) -> f32 {
     let d = w - 1.0;
     let log1p = if d == 0.0 { t } else { ln(w) * (t / d) };
     if x > 0.0 { x + log1p } else { log1p }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_angle_of_a_word_has_the_bits_of_the_general_reduction() {
+        for x in 0..1u32 << 23 {
+            let turns = f32::from_bits(0x3f80_0000 | x) - 1.0;
+            let [(sin, cos)] = sin_cos_of_words([x << 9 | x & 0x1ff]);
+            let general = sin_cos_turns(turns);
+            assert_eq!((sin.to_bits(), cos.to_bits()), (general.0.to_bits(), general.1.to_bits()), "{x:#x}");
+        }
+    }
 }

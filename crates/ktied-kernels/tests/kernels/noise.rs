@@ -109,6 +109,16 @@ fn noise_is_the_same_on_every_instruction_set() {
     assert_same_bits_on_any_level("normals", || random(5000, 1));
 }
 
+/// A run resumes only if its noise is the same for ever: this is what the first version made.
+#[test]
+fn a_long_stream_of_normals_has_the_bits_it_always_had() {
+    let mut z = vec![0.0f32; N];
+    noise::normals(NoiseKey::new(42).child(Purpose::Weights), 0, &mut z);
+    // FNV-1a, a number at a time.
+    let fold = |hash: u64, z: &f32| (hash ^ u64::from(z.to_bits())).wrapping_mul(0x100_0000_01b3);
+    assert_eq!(z.iter().fold(0xcbf2_9ce4_8422_2325, fold), 0x68ef_ef7a_cadc_27af);
+}
+
 fn sign_matrix(shape: SignShape, key: NoiseKey) -> Vec<f32> {
     let len = shape.batch * shape.positions * shape.channels;
     let mut out = vec![0.0; len];
