@@ -87,38 +87,49 @@ fn check_labels(check: Check, labels: &[u32], num_classes: usize) -> Result<()> 
 
 /// The largest of a row, without regard to NaN, which the exponentials then carry.
 #[inline(always)]
-fn row_max(row: &[f32]) -> f32 {
+fn row_max(blocks: &[[f32; LANES]], rest: &[f32; LANES]) -> f32 {
     let mut lanes = [f32::NEG_INFINITY; LANES];
-    for chunk in row.chunks(LANES) {
-        for (m, z) in lanes.iter_mut().zip(chunk) {
+    for block in blocks.iter().chain([rest]) {
+        for (m, z) in lanes.iter_mut().zip(block) {
             *m = if *z > *m { *z } else { *m };
         }
     }
     lanes.iter().fold(f32::NEG_INFINITY, |m, &z| if z > m { z } else { m })
 }
 
+/// x ← e^(x − max), added to the lanes.
+#[inline(always)]
+fn exp_block(x: &mut [f32; LANES], max: f32, lanes: &mut [f32; LANES]) {
+    for (x, lane) in x.iter_mut().zip(lanes) {
+        *x = vmath::exp(*x - max);
+        *lane += *x;
+    }
+}
+
 vectorized! {
     fn softmax_rows(loss: &mut [f32], p: &mut [f32], z: &[f32], labels: &[u32], num_classes: usize) {
         let rows = p.chunks_exact_mut(num_classes).zip(z.chunks_exact(num_classes));
         for ((p, z), (loss, label)) in rows.zip(loss.iter_mut().zip(labels)) {
-            let max = row_max(z);
+            let (z_blocks, z_rest) = z.as_chunks::<LANES>();
+            let (p_blocks, p_rest) = p.as_chunks_mut::<LANES>();
+            // Filled up with e^−∞ = 0, so that ten classes are vector code too.
+            let mut rest = [f32::NEG_INFINITY; LANES];
+            rest[..z_rest.len()].copy_from_slice(z_rest);
+            let max = row_max(z_blocks, &rest);
             let mut lanes = [0.0; LANES];
-            for (p, z) in p.chunks_mut(LANES).zip(z.chunks(LANES)) {
-                // Filled up with e^−∞ = 0, so that ten classes are vector code too.
-                let mut e = [f32::NEG_INFINITY; LANES];
-                e[..z.len()].copy_from_slice(z);
-                for (e, lane) in e.iter_mut().zip(&mut lanes) {
-                    *e = vmath::exp(*e - max);
-                    *lane += *e;
-                }
-                p.copy_from_slice(&e[..p.len()]);
+            for (p, z) in p_blocks.iter_mut().zip(z_blocks) {
+                *p = *z;
+                exp_block(p, max, &mut lanes);
+            }
+            if !z_rest.is_empty() {
+                exp_block(&mut rest, max, &mut lanes);
             }
             let sum = sum_lanes(lanes);
             *loss = vmath::ln(sum) - (z[*label as usize] - max);
             let scale = 1.0 / sum;
-            for p in p {
-                *p *= scale;
-            }
+            p_blocks.as_flattened_mut().iter_mut().for_each(|p| *p *= scale);
+            rest.iter_mut().for_each(|p| *p *= scale);
+            p_rest.copy_from_slice(&rest[..p_rest.len()]);
         }
     }
 
