@@ -1,19 +1,19 @@
-//! One buffer a thread, kept between tasks, because a fresh one is page faults.
+//! Buffers of a thread, kept between tasks, because a fresh one is page faults.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 thread_local! {
-    static BUFFER: Cell<Vec<f32>> = const { Cell::new(Vec::new()) };
+    static BUFFERS: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `task` on `len` elements of this thread's buffer, whose values are whatever the task before left.
+/// Runs `task` on `len` elements of a buffer of this thread, whose values are whatever the task before left.
 pub(crate) fn with_scratch<T>(len: usize, task: impl FnOnce(&mut [f32]) -> T) -> T {
-    // Taken out, not borrowed: a task that rayon starts inside this one finds an empty buffer and makes its own.
-    let mut buffer = BUFFER.take();
+    // Taken out, not borrowed: a task inside this one, its own or one that rayon starts, takes the next.
+    let mut buffer = BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_default();
     if buffer.len() < len {
         buffer.resize(len, 0.0);
     }
     let result = task(&mut buffer[..len]);
-    BUFFER.set(buffer);
+    BUFFERS.with_borrow_mut(|buffers| buffers.push(buffer));
     result
 }
