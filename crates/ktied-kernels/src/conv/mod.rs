@@ -138,10 +138,20 @@ pub fn backward_weight(
         dweight.fill(0.0);
         return Ok(());
     }
+    sum_weights([dweight], &plan, |[dweight], rows, columns| accumulate_weight(dweight, dz, x, &plan, rows, columns))
+}
+
+/// dWs = sums over all windows, where `accumulate(dWs, rows, columns)` adds those of some windows, for some of their
+/// elements, which are rows of dW. A dW that is empty is not wanted.
+fn sum_weights<const N: usize>(
+    dweights: [&mut [f32]; N],
+    plan: &Plan,
+    accumulate: impl Fn([&mut [f32]; N], Range<usize>, Range<usize>) -> Result<()> + Sync,
+) -> Result<()> {
     if plan.weight_len <= MAX_PRIVATE {
-        weight_by_rows(dweight, dz, x, &plan)
+        weight_by_rows(dweights, plan, accumulate)
     } else {
-        weight_by_columns(dweight, dz, x, &plan)
+        weight_by_columns(dweights, plan, accumulate)
     }
 }
 
@@ -151,22 +161,29 @@ const MAX_PRIVATE: usize = 1 << 18;
 const NUM_GROUPS: usize = 16;
 
 /// A small dW: the windows are divided into groups, each sums into a dW of its own, and these are added in order.
-fn weight_by_rows(dweight: &mut [f32], dz: &[f32], x: &[f32], plan: &Plan) -> Result<()> {
+fn weight_by_rows<const N: usize>(
+    dweights: [&mut [f32]; N],
+    plan: &Plan,
+    accumulate: impl Fn([&mut [f32]; N], Range<usize>, Range<usize>) -> Result<()> + Sync,
+) -> Result<()> {
     let tile_rows = tile_rows(plan.patch);
     let num_tiles = plan.num_rows().div_ceil(tile_rows);
     let group_rows = num_tiles.div_ceil(NUM_GROUPS) * tile_rows;
+    let lens = dweights.each_ref().map(|dweight| dweight.len());
     let parts = map_chunks(plan.num_rows(), group_rows, |rows| {
-        let mut part = vec![0.0; plan.weight_len];
-        accumulate_weight(&mut part, dz, x, plan, rows, 0..plan.patch)?;
+        let mut part = lens.map(|len| vec![0.0; len]);
+        accumulate(part.each_mut().map(|part| &mut part[..]), rows, 0..plan.patch)?;
         Ok(part)
     });
-    let parts: Vec<Vec<f32>> = parts.into_iter().collect::<Result<_>>()?;
-    dweight.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, dweight)| {
-        dweight.fill(0.0);
-        for part in &parts {
-            dweight.iter_mut().zip(&part[chunk * CHUNK..]).for_each(|(d, p)| *d += p);
-        }
-    });
+    let parts: Vec<[Vec<f32>; N]> = parts.into_iter().collect::<Result<_>>()?;
+    for (index, dweight) in dweights.into_iter().enumerate() {
+        dweight.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, dweight)| {
+            dweight.fill(0.0);
+            for part in &parts {
+                dweight.iter_mut().zip(&part[index][chunk * CHUNK..]).for_each(|(d, p)| *d += p);
+            }
+        });
+    }
     Ok(())
 }
 
@@ -174,14 +191,23 @@ fn weight_by_rows(dweight: &mut [f32], dz: &[f32], x: &[f32], plan: &Plan) -> Re
 const BLOCK: usize = 288;
 
 /// A large dW: its rows are divided, and each task gathers only those elements of all windows.
-fn weight_by_columns(dweight: &mut [f32], dz: &[f32], x: &[f32], plan: &Plan) -> Result<()> {
+fn weight_by_columns<const N: usize>(
+    mut dweights: [&mut [f32]; N],
+    plan: &Plan,
+    accumulate: impl Fn([&mut [f32]; N], Range<usize>, Range<usize>) -> Result<()> + Sync,
+) -> Result<()> {
     // A multiple of four blocks, so that two or four threads end together.
     let num_blocks = plan.patch.div_ceil(BLOCK).next_multiple_of(4);
     let block = plan.patch.div_ceil(num_blocks);
-    dweight.par_chunks_mut(block * plan.shape.outputs).enumerate().try_for_each(|(index, dweight)| {
-        let columns = index * block..index * block + dweight.len() / plan.shape.outputs;
-        dweight.fill(0.0);
-        accumulate_weight(dweight, dz, x, plan, 0..plan.num_rows(), columns)
+    let blocks = (0..plan.patch).step_by(block).map(|start| {
+        let columns = start..plan.patch.min(start + block);
+        let len = columns.len() * plan.shape.outputs;
+        (columns, dweights.each_mut().map(|rest| rest.split_off_mut(..len).unwrap_or_default()))
+    });
+    let blocks: Vec<_> = blocks.collect();
+    blocks.into_par_iter().try_for_each(|(columns, mut dweights)| {
+        dweights.iter_mut().for_each(|dweight| dweight.fill(0.0));
+        accumulate(dweights, 0..plan.num_rows(), columns)
     })
 }
 
@@ -194,11 +220,10 @@ fn accumulate_weight(
     rows: Range<usize>,
     columns: Range<usize>,
 ) -> Result<()> {
-    let outputs = plan.shape.outputs;
     let tile_rows = tile_rows(columns.len());
     for start in rows.clone().step_by(tile_rows) {
         let tile = start..rows.end.min(start + tile_rows);
-        let dz = Mat::new(&dz[tile.start * outputs..tile.end * outputs], tile.len(), outputs)?;
+        let dz = rows_of(dz, plan, tile.clone())?;
         with_windows(x, plan, tile, columns.clone(), |windows| {
             product(dweight, windows.t(), dz, Update::Accumulate, Threads::One)
         })?;
@@ -227,7 +252,12 @@ pub fn backward_input(dx: &mut [f32], dz: &[f32], weight: &[f32], shape: &Conv2d
         Some(mirror) => {
             convolve(dx, dz, &mirror_weight(weight, &plan), None, &mirror.plan(check)?, Activation::Identity)
         }
-        None => scatter_input(dx, dz, weight, &plan),
+        None => {
+            let weight = Mat::new(weight, plan.patch, shape.outputs)?;
+            scatter(dx, &plan, |col, rows| {
+                product(col, rows_of(dz, &plan, rows)?, weight.t(), Update::Overwrite, Threads::One)
+            })
+        }
     }
 }
 
@@ -260,25 +290,32 @@ fn mirror_weight(weight: &[f32], plan: &Plan) -> Vec<f32> {
     mirrored
 }
 
-/// dx by way of the gradient of every window, dz·Wᵀ, added back onto the image. One task has whole images, so no two
-/// write the same pixel.
-fn scatter_input(dx: &mut [f32], dz: &[f32], weight: &[f32], plan: &Plan) -> Result<()> {
-    let Conv2dShape { batch, outputs, .. } = plan.shape;
-    let weight = Mat::new(weight, plan.patch, outputs)?;
+/// dx by way of the gradients of the windows, added back onto the images; `gradient(col, rows)` makes those of some
+/// windows. One task has whole images, so no two write the same pixel.
+fn scatter(
+    dx: &mut [f32],
+    plan: &Plan,
+    gradient: impl Fn(&mut [f32], Range<usize>) -> Result<()> + Sync,
+) -> Result<()> {
     let (image_rows, tile_rows) = (plan.rows_per_image(), tile_rows(plan.patch));
-    let num_images = (tile_rows / image_rows).max(1);
-    let (dx_chunk, dz_chunk) = (num_images * (dx.len() / batch), num_images * image_rows * outputs);
-    dx.par_chunks_mut(dx_chunk).zip(dz.par_chunks(dz_chunk)).try_for_each(|(dx, dz)| {
+    let (num_images, image_len) = ((tile_rows / image_rows).max(1), dx.len() / plan.shape.batch);
+    dx.par_chunks_mut(num_images * image_len).enumerate().try_for_each(|(chunk, dx)| {
         dx.fill(0.0);
-        for (tile, dz) in dz.chunks(tile_rows * outputs).enumerate() {
-            let num_rows = dz.len() / outputs;
-            let rows = tile * tile_rows..tile * tile_rows + num_rows;
-            with_scratch(num_rows * plan.patch, |col| -> Result<()> {
-                product(col, Mat::new(dz, num_rows, outputs)?, weight.t(), Update::Overwrite, Threads::One)?;
+        let (first, num_rows) = (chunk * num_images * image_rows, dx.len() / image_len * image_rows);
+        for start in (0..num_rows).step_by(tile_rows) {
+            let rows = start..num_rows.min(start + tile_rows);
+            with_scratch(rows.len() * plan.patch, |col| -> Result<()> {
+                gradient(col, first + rows.start..first + rows.end)?;
                 col2im(dx, col, plan, rows);
                 Ok(())
             })?;
         }
         Ok(())
     })
+}
+
+/// The elements of dz or y that belong to the windows `rows`, as a matrix.
+fn rows_of<'a>(dz: &'a [f32], plan: &Plan, rows: Range<usize>) -> Result<Mat<'a>> {
+    let outputs = plan.shape.outputs;
+    Mat::new(&dz[rows.start * outputs..rows.end * outputs], rows.len(), outputs)
 }
