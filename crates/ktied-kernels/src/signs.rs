@@ -1,5 +1,7 @@
 //! Rademacher signs per example and channel, as Flipout needs them: drawn from bits, never stored.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use crate::NoiseKey;
@@ -72,24 +74,30 @@ fn for_each_example(
         return;
     }
     let examples = rows_per_chunk(len);
-    // Every example starts at a word of its own, so that its signs do not depend on the batch it came in.
-    let words_per_example = shape.channels.div_ceil(32);
     out.par_chunks_mut(examples * len).zip(x.par_chunks(examples * len)).enumerate().for_each(|(c, (out, x))| {
-        let mut words = vec![0; out.len() / len * words_per_example];
-        random_words(key, (c * examples * words_per_example) as u64, &mut words);
-        let mut signs = vec![0; words_per_example * 32];
-        let rows = out.chunks_exact_mut(len).zip(x.chunks_exact(len)).zip(words.chunks_exact(words_per_example));
-        for ((out, x), words) in rows {
-            expand(words, &mut signs);
-            visit(out, x, &signs[..shape.channels]);
-        }
+        let first = c * examples;
+        let signs = sign_bits(first..first + out.len() / len, shape.channels, key);
+        let rows = out.chunks_exact_mut(len).zip(x.chunks_exact(len)).zip(signs.chunks_exact(shape.channels));
+        rows.for_each(|((out, x), signs)| visit(out, x, signs));
     });
+}
+
+/// Signs of some examples, `[examples, channels]`, each 0 or the sign bit.
+pub(crate) fn sign_bits(examples: Range<usize>, channels: usize, key: NoiseKey) -> Vec<u32> {
+    // Every example starts at a word of its own, so that its signs do not depend on the batch it came in.
+    let words_per_example = channels.div_ceil(32);
+    let mut words = vec![0; examples.len() * words_per_example];
+    random_words(key, (examples.start * words_per_example) as u64, &mut words);
+    let mut signs = vec![0; examples.len() * channels];
+    let rows = signs.chunks_exact_mut(channels.max(1)).zip(words.chunks_exact(words_per_example.max(1)));
+    rows.for_each(|(signs, words)| expand(words, signs));
+    signs
 }
 
 vectorized! {
     /// Bit b of each word, moved to the place of a float's sign.
     fn expand(words: &[u32], signs: &mut [u32]) {
-        for (signs, word) in signs.as_chunks_mut::<32>().0.iter_mut().zip(words) {
+        for (signs, word) in signs.chunks_mut(32).zip(words) {
             for (b, sign) in signs.iter_mut().enumerate() {
                 *sign = (word >> b) << 31;
             }
@@ -99,6 +107,13 @@ vectorized! {
     fn flip(out: &mut [f32], x: &[f32], signs: &[u32]) {
         for (out, x) in out.chunks_exact_mut(signs.len()).zip(x.chunks_exact(signs.len())) {
             out.iter_mut().zip(x.iter().zip(signs)).for_each(|(o, (x, s))| *o = f32::from_bits(x.to_bits() ^ s));
+        }
+    }
+
+    /// rows = rows∘s, where each row has as many elements as there are signs.
+    pub(crate) fn flip_in_place(rows: &mut [f32], signs: &[u32]) {
+        for row in rows.chunks_exact_mut(signs.len()) {
+            row.iter_mut().zip(signs).for_each(|(x, s)| *x = f32::from_bits(x.to_bits() ^ s));
         }
     }
 

@@ -3,6 +3,7 @@
 //! All three kernels are matrix products over the windows of the images (im2col): a tile of windows is
 //! copied side by side into a buffer that stays in the cache, then multiplied. Tiles depend on the shape alone.
 
+pub mod flipout;
 mod im2col;
 pub(crate) mod shape;
 

@@ -3,6 +3,7 @@
 mod adam;
 mod batch_norm;
 mod conv;
+mod conv_flipout;
 mod dense;
 mod dropout;
 mod embedding;
