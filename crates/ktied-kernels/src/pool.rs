@@ -186,7 +186,7 @@ pub fn avg_backward(dx: &mut [f32], dy: &[f32], shape: &PoolShape) -> Result<()>
 
 /// Whether `new` takes the place of `old`: if larger, or the first NaN.
 #[inline(always)]
-fn replaces(new: f32, old: f32) -> bool {
+pub(crate) fn replaces(new: f32, old: f32) -> bool {
     // Not the same as `new > old`: this is also true where new is NaN.
     #[allow(clippy::neg_cmp_op_on_partial_ord, reason = "a NaN must make it true")]
     let larger_or_nan = !(new <= old);

@@ -299,7 +299,7 @@ impl Pass<'_> {
             return images(&self.plan, rows).try_for_each(|(image, rows)| {
                 with_scratch(columns.len() * self.plan.shape.outputs, |part| {
                     part.fill(0.0);
-                    accumulate_weight(part, dz, x, &self.plan, rows, columns.clone())?;
+                    accumulate_weight(part, &dz, x, &self.plan, rows, columns.clone())?;
                     add(dloc, part);
                     add_signed(ddeviation, part, columns.start, self.input.of(image), self.output.of(image));
                     Ok(())

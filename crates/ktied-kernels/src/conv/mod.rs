@@ -5,6 +5,7 @@
 
 pub mod flipout;
 mod im2col;
+pub mod pooled;
 pub(crate) mod shape;
 
 use std::ops::Range;
@@ -81,12 +82,20 @@ fn convolve(
     let weight = Mat::new(weight, plan.patch, outputs)?;
     let tile_rows = tile_rows(plan.patch);
     y.par_chunks_mut(tile_rows * outputs).enumerate().try_for_each(|(tile, y)| {
-        let rows = tile * tile_rows..tile * tile_rows + y.len() / outputs;
-        with_windows(x, plan, rows, 0..plan.patch, |windows| {
-            product(y, windows, weight, Update::Overwrite, Threads::One)
-        })?;
+        multiply_windows(y, x, weight, plan, tile * tile_rows)?;
         finish(y, bias, activation);
         Ok(())
+    })
+}
+
+/// z = the windows from `first_row` on, as many as z has rows, times the weights, tile by tile on the calling thread.
+fn multiply_windows(z: &mut [f32], x: &[f32], weight: Mat<'_>, plan: &Plan, first_row: usize) -> Result<()> {
+    let (outputs, tile_rows) = (plan.shape.outputs, tile_rows(plan.patch));
+    z.chunks_mut(tile_rows * outputs).enumerate().try_for_each(|(tile, z)| {
+        let start = first_row + tile * tile_rows;
+        with_windows(x, plan, start..start + z.len() / outputs, 0..plan.patch, |windows| {
+            product(z, windows, weight, Update::Overwrite, Threads::One)
+        })
     })
 }
 
@@ -108,6 +117,18 @@ fn with_windows<T>(
         im2col(col, x, plan, rows, columns);
         task(Mat::new(col, num_rows, num_columns)?)
     })
+}
+
+/// The gradient of a convolution's sums, a row of O for every window: there already, or made where it is needed.
+trait Gradient: Sync {
+    /// Runs `task` on `rows` of it.
+    fn with_rows<T>(&self, rows: Range<usize>, plan: &Plan, task: impl FnOnce(&[f32]) -> Result<T>) -> Result<T>;
+}
+
+impl Gradient for &[f32] {
+    fn with_rows<T>(&self, rows: Range<usize>, plan: &Plan, task: impl FnOnce(&[f32]) -> Result<T>) -> Result<T> {
+        task(&self[rows.start * plan.shape.outputs..rows.end * plan.shape.outputs])
+    }
 }
 
 /// dW = Σ over windows of windowᵀ·dz, and db = Σ dz.
@@ -139,7 +160,7 @@ pub fn backward_weight(
         dweight.fill(0.0);
         return Ok(());
     }
-    sum_weights([dweight], &plan, |[dweight], rows, columns| accumulate_weight(dweight, dz, x, &plan, rows, columns))
+    sum_weights([dweight], &plan, |[dweight], rows, columns| accumulate_weight(dweight, &dz, x, &plan, rows, columns))
 }
 
 /// dWs = sums over all windows, where `accumulate(dWs, rows, columns)` adds those of some windows, for some of their
@@ -215,7 +236,7 @@ fn weight_by_columns<const N: usize>(
 /// dweight += windowsᵀ·dz, over the given rows, for the given columns of the windows, tile by tile.
 fn accumulate_weight(
     dweight: &mut [f32],
-    dz: &[f32],
+    dz: &impl Gradient,
     x: &[f32],
     plan: &Plan,
     rows: Range<usize>,
@@ -224,9 +245,11 @@ fn accumulate_weight(
     let tile_rows = tile_rows(columns.len());
     for start in rows.clone().step_by(tile_rows) {
         let tile = start..rows.end.min(start + tile_rows);
-        let dz = rows_of(dz, plan, tile.clone())?;
-        with_windows(x, plan, tile, columns.clone(), |windows| {
-            product(dweight, windows.t(), dz, Update::Accumulate, Threads::One)
+        dz.with_rows(tile.clone(), plan, |dz| {
+            let dz = Mat::new(dz, tile.len(), plan.shape.outputs)?;
+            with_windows(x, plan, tile, columns.clone(), |windows| {
+                product(dweight, windows.t(), dz, Update::Accumulate, Threads::One)
+            })
         })?;
     }
     Ok(())
@@ -298,16 +321,14 @@ fn scatter(
     plan: &Plan,
     gradient: impl Fn(&mut [f32], Range<usize>) -> Result<()> + Sync,
 ) -> Result<()> {
-    let (image_rows, tile_rows) = (plan.rows_per_image(), tile_rows(plan.patch));
-    let (num_images, image_len) = ((tile_rows / image_rows).max(1), dx.len() / plan.shape.batch);
-    dx.par_chunks_mut(num_images * image_len).enumerate().try_for_each(|(chunk, dx)| {
+    let tile_rows = tile_rows(plan.patch);
+    for_each_image(dx, plan, tile_rows, |dx, images| {
         dx.fill(0.0);
-        let (first, num_rows) = (chunk * num_images * image_rows, dx.len() / image_len * image_rows);
-        for start in (0..num_rows).step_by(tile_rows) {
-            let rows = start..num_rows.min(start + tile_rows);
+        for start in images.clone().step_by(tile_rows) {
+            let rows = start..images.end.min(start + tile_rows);
             with_scratch(rows.len() * plan.patch, |col| -> Result<()> {
-                gradient(col, first + rows.start..first + rows.end)?;
-                col2im(dx, col, plan, rows);
+                gradient(col, rows.clone())?;
+                col2im(dx, col, plan, rows.start - images.start..rows.end - images.start);
                 Ok(())
             })?;
         }
@@ -319,4 +340,19 @@ fn scatter(
 fn rows_of<'a>(dz: &'a [f32], plan: &Plan, rows: Range<usize>) -> Result<Mat<'a>> {
     let outputs = plan.shape.outputs;
     Mat::new(&dz[rows.start * outputs..rows.end * outputs], rows.len(), outputs)
+}
+
+/// Runs `task` on whole images of dx and the windows on them, at once on as many as have about `tile_rows`.
+fn for_each_image(
+    dx: &mut [f32],
+    plan: &Plan,
+    tile_rows: usize,
+    task: impl Fn(&mut [f32], Range<usize>) -> Result<()> + Sync,
+) -> Result<()> {
+    let (image, image_rows) = (dx.len() / plan.shape.batch, plan.rows_per_image());
+    let num_images = (tile_rows / image_rows).max(1);
+    dx.par_chunks_mut(num_images * image).enumerate().try_for_each(|(index, dx)| {
+        let first_row = index * num_images * image_rows;
+        task(dx, first_row..first_row + dx.len() / image * image_rows)
+    })
 }

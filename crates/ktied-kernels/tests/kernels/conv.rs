@@ -6,17 +6,17 @@ use ktied_kernels::conv::{Conv2dShape, Padding, backward_input, backward_weight,
 use crate::reference::{assert_close, assert_same_bits_on_any_threads, central_difference, dot, random, to_f64};
 
 /// A sum of a few thousand products in single precision errs by about √4000·6e-8 of its size.
-const TOLERANCE: f64 = 4e-6;
+pub const TOLERANCE: f64 = 4e-6;
 
-fn num_weights(s: &Conv2dShape) -> usize {
+pub fn num_weights(s: &Conv2dShape) -> usize {
     s.kernel[0] * s.kernel[1] * s.channels * s.outputs
 }
 
-fn num_inputs(s: &Conv2dShape) -> usize {
+pub fn num_inputs(s: &Conv2dShape) -> usize {
     s.batch * s.height * s.width * s.channels
 }
 
-fn num_outputs(s: &Conv2dShape) -> usize {
+pub fn num_outputs(s: &Conv2dShape) -> usize {
     s.batch * s.out_height().unwrap() * s.out_width().unwrap() * s.outputs
 }
 
@@ -42,17 +42,23 @@ fn for_each_term(s: &Conv2dShape, mut visit: impl FnMut(usize, usize, usize)) {
     }
 }
 
-fn reference(x: &[f64], w: &[f64], b: Option<&[f64]>, s: &Conv2dShape) -> Vec<f64> {
+pub fn reference(x: &[f64], w: &[f64], b: Option<&[f64]>, s: &Conv2dShape) -> Vec<f64> {
     let mut y: Vec<f64> = (0..num_outputs(s)).map(|i| b.map_or(0.0, |b| b[i % s.outputs])).collect();
     for_each_term(s, |xi, wi, yi| y[yi] += x[xi] * w[wi]);
     y
 }
 
-fn shape(batch: usize, size: [usize; 2], channels: [usize; 2], kernel: [usize; 2], stride: [usize; 2]) -> Conv2dShape {
+pub fn shape(
+    batch: usize,
+    size: [usize; 2],
+    channels: [usize; 2],
+    kernel: [usize; 2],
+    stride: [usize; 2],
+) -> Conv2dShape {
     Conv2dShape::valid(batch, size, channels[0], channels[1], kernel, stride)
 }
 
-fn padded(shape: Conv2dShape, [top, bottom, left, right]: [usize; 4]) -> Conv2dShape {
+pub fn padded(shape: Conv2dShape, [top, bottom, left, right]: [usize; 4]) -> Conv2dShape {
     Conv2dShape { padding: Padding { top, bottom, left, right }, ..shape }
 }
 

@@ -4,6 +4,7 @@ mod adam;
 mod batch_norm;
 mod conv;
 mod conv_flipout;
+mod conv_pooled;
 mod dense;
 mod dropout;
 mod embedding;

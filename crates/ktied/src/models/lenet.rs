@@ -1,7 +1,7 @@
 //! LeNet: two convolutions, each with a pooling, and two dense layers.
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, activation};
+use burn::tensor::{Device, Tensor};
 use ktied_kernels::activation::Activation;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::network::{Network, NetworkConfig};
 use super::spec::PosteriorSpec;
 use crate::error::Result;
 use crate::nn::{Conv2d, Conv2dConfig, Dropout, DropoutConfig, Linear, LinearConfig, Pass, Weights, dropout_rate};
-use crate::ops::{self, Border, ConvWindow};
+use crate::ops::{Border, ConvWindow};
 use crate::posterior::PosteriorKind;
 
 /// How much the two 2×2 poolings shorten a side together.
@@ -77,7 +77,7 @@ impl LeNetSpec {
         let conv = |id: u64, channels, outputs| {
             let layer = config.layer(format!("conv_{}", id + 1), id, Self::conv_kind(&config.posterior));
             let window = ConvWindow { kernel: [kernel; 2], stride: [1, 1], border: Border::Same };
-            Conv2dConfig { channels, outputs, window, activation: Activation::Identity, layer }.init(device)
+            Conv2dConfig { channels, outputs, window, activation: Activation::Relu, layer }.init(device)
         };
         let linear = |id: u64, inputs, outputs, activation| {
             let layer = config.layer(format!("dense_{}", id - 1), id, config.posterior.kind);
@@ -120,10 +120,7 @@ impl Network for LeNet {
 
     fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<2>> {
         let shared = pass.where_weights_are_shared();
-        // The rectifier comes after the pooling, which it commutes with: a quarter of the elements.
-        let x = self.convs.iter().try_fold(x, |x, conv| -> Result<_> {
-            Ok(activation::relu(ops::max_pool2d(conv.forward(x, &shared)?, [2, 2], [2, 2])?))
-        })?;
+        let x = self.convs.iter().try_fold(x, |x, conv| conv.forward_pooled(x, &shared))?;
         let [batch, height, width, channels] = x.dims();
         let x = x.reshape([batch, height * width * channels]);
         let mut dense = self.dropouts.iter().zip(&self.dense);

@@ -2,13 +2,13 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-use ktied_kernels::ShapeError;
 use ktied_kernels::activation::Activation;
+use ktied_kernels::{NoiseKey, ShapeError};
 
-use super::layer::{LayerConfig, Weights};
+use super::layer::{Affine, LayerConfig, Weights};
 use super::pass::Pass;
 use crate::error::Result;
-use crate::ops::{self, ConvWindow};
+use crate::ops::{self, ConvWindow, portable};
 
 /// Configuration of a [`Conv2d`].
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +71,59 @@ impl Conv2d {
     /// If the shapes do not fit, and [`Error::LocalIsBiased`](crate::Error::LocalIsBiased) for a local pass: a
     /// convolution uses each weight at many positions, whose noise is not independent.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<4>> {
-        let product = |x, kernel, bias, activation| ops::conv2d(x, kernel, bias, self.window, activation);
-        self.weights.forward(x, pass, self.activation, "a convolution", product)
+        self.weights.forward(x, pass, self.activation, &Windows { window: self.window, is_pooled: false })
+    }
+
+    /// The same, of which only the largest sum of every 2×2 goes into the activation: what max-pooling after the layer
+    /// gives, whose activation it commutes with, without the sums ever being in memory where there is one draw of the
+    /// weights.
+    ///
+    /// # Shapes
+    /// - x: `[B, H, W, C]`; output: `[B, H'/2, W'/2, O]`, halves rounded down
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn forward_pooled(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<4>> {
+        self.weights.forward(x, pass, self.activation, &Windows { window: self.window, is_pooled: true })
+    }
+}
+
+/// A convolution, and max-pooling of its sums if asked for.
+struct Windows {
+    window: ConvWindow,
+    is_pooled: bool,
+}
+
+impl Affine<4> for Windows {
+    fn kind(&self) -> &'static str {
+        "a convolution"
+    }
+
+    fn product(
+        &self,
+        x: Tensor<4>,
+        kernel: Tensor<2>,
+        bias: Option<Tensor<1>>,
+        activation: Activation,
+    ) -> Result<Tensor<4>, ShapeError> {
+        match self.is_pooled {
+            true => ops::conv2d_pooled(x, kernel, bias, self.window, activation),
+            false => ops::conv2d(x, kernel, bias, self.window, activation),
+        }
+    }
+
+    fn flipout(
+        &self,
+        x: Tensor<4>,
+        weights: [Tensor<2>; 2],
+        bias: Option<Tensor<1>>,
+        signs: [NoiseKey; 2],
+        activation: Activation,
+    ) -> Result<Tensor<4>, ShapeError> {
+        if !self.is_pooled {
+            return ops::conv2d_flipout(x, weights, bias, self.window, signs, activation);
+        }
+        let sums = ops::conv2d_flipout(x, weights, bias, self.window, signs, Activation::Identity)?;
+        Ok(portable::activate(ops::max_pool2d(sums, [2, 2], [2, 2])?, activation))
     }
 }

@@ -1,13 +1,13 @@
 //! What every Bayesian layer is made of: a kernel and a bias with their posteriors and priors, and three ways to use them.
 
 use burn::module::{Module, Param};
-use burn::tensor::{Device, Tensor, activation};
+use burn::tensor::{Device, Tensor};
 use ktied_kernels::activation::Activation;
 use ktied_kernels::{NoiseKey, Purpose, ShapeError};
 
 use super::pass::{Estimator, LayerNoise, Pass};
 use crate::error::{Error, Result};
-use crate::ops::{self, BiasScale};
+use crate::ops::{self, BiasScale, portable};
 use crate::posterior::{Family, LocInit, Posterior, PosteriorKind, ScaleInit, WeightInit};
 use crate::prior::{Prior, PriorRule};
 
@@ -65,6 +65,35 @@ impl LayerConfig {
 
     fn key(&self, tensor: u64) -> NoiseKey {
         NoiseKey::new(self.seed).child(Purpose::Init).at(0, self.id).fold(tensor)
+    }
+}
+
+/// What a layer does with a kernel and a bias.
+pub(super) trait Affine<const D: usize> {
+    /// What messages call it.
+    fn kind(&self) -> &'static str;
+
+    /// act(x·W + b)
+    fn product(
+        &self,
+        x: Tensor<D>,
+        kernel: Tensor<2>,
+        bias: Option<Tensor<1>>,
+        activation: Activation,
+    ) -> Result<Tensor<D>, ShapeError>;
+
+    /// act(x·μ + b + r∘((x∘s)·ΔW)), the signs per example and channel, the same at every position.
+    fn flipout(
+        &self,
+        x: Tensor<D>,
+        [loc, deviation]: [Tensor<2>; 2],
+        bias: Option<Tensor<1>>,
+        [input_signs, output_signs]: [NoiseKey; 2],
+        activation: Activation,
+    ) -> Result<Tensor<D>, ShapeError> {
+        let mean = self.product(x.clone(), loc, bias, Activation::Identity)?;
+        let deviation = self.product(ops::apply_signs(x, input_signs)?, deviation, None, Activation::Identity)?;
+        Ok(portable::activate(ops::add_signed(mean, deviation, output_signs)?, activation))
     }
 }
 
@@ -168,34 +197,28 @@ impl<P: Posterior> Weights<P> {
         Ok(Self { kernel_prior, bias_prior, ..self })
     }
 
-    /// The layer's output by means, reparameterisation or Flipout, where `product` is what the layer does with a kernel
-    /// and a bias; a local pass is an error that calls the layer `kind`.
+    /// The layer's output by means, reparameterisation or Flipout; a local pass is an error.
     pub(super) fn forward<const D: usize>(
         &self,
         x: Tensor<D>,
         pass: &Pass,
         activation: Activation,
-        kind: &'static str,
-        product: impl Fn(Tensor<D>, Tensor<2>, Option<Tensor<1>>, Activation) -> Result<Tensor<D>, ShapeError>,
+        layer: &impl Affine<D>,
     ) -> Result<Tensor<D>> {
         let Pass::Sampled { estimator, .. } = pass.drawn() else {
-            return Ok(product(x, self.loc(), self.bias_loc(), activation)?);
+            return Ok(layer.product(x, self.loc(), self.bias_loc(), activation)?);
         };
         let noise = self.noise(pass);
         let bias = self.draw_bias(pass)?;
         match estimator {
-            Estimator::Reparam => Ok(product(x, self.draw(noise.weights(0))?, bias, activation)?),
-            Estimator::Local => Err(Error::LocalIsBiased { layer: self.name.clone(), kind }),
+            Estimator::Reparam => Ok(layer.product(x, self.draw(noise.weights(0))?, bias, activation)?),
+            Estimator::Local => Err(Error::LocalIsBiased { layer: self.name.clone(), kind: layer.kind() }),
             Estimator::Flipout => {
                 let Some(perturbation) = self.perturbation(noise.weights(0))? else {
-                    return Ok(product(x, self.loc(), bias, activation)?);
+                    return Ok(layer.product(x, self.loc(), bias, activation)?);
                 };
-                // x·μ + b + r∘((x∘s)·ΔW), the signs per example and channel, the same at every position.
-                let mean = product(x.clone(), self.loc(), bias, Activation::Identity)?;
-                let signed = ops::apply_signs(x, noise.of(Purpose::InputSigns))?;
-                let deviation = product(signed, perturbation, None, Activation::Identity)?;
-                let y = ops::add_signed(mean, deviation, noise.of(Purpose::OutputSigns))?;
-                Ok(activate(y, activation))
+                let signs = [Purpose::InputSigns, Purpose::OutputSigns].map(|purpose| noise.of(purpose));
+                Ok(layer.flipout(x, [self.loc(), perturbation], bias, signs, activation)?)
             }
         }
     }
@@ -230,12 +253,4 @@ impl<P: Posterior> Weights<P> {
 fn row(bias: Tensor<2>) -> Tensor<1> {
     let outputs = bias.dims()[1];
     bias.reshape([outputs])
-}
-
-/// The activation of a sum that no fused operation ends in.
-pub(super) fn activate<const D: usize>(y: Tensor<D>, kind: Activation) -> Tensor<D> {
-    match kind {
-        Activation::Identity => y,
-        Activation::Relu => activation::relu(y),
-    }
 }

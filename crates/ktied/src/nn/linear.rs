@@ -5,7 +5,7 @@ use burn::tensor::{Device, Tensor};
 use ktied_kernels::activation::Activation;
 use ktied_kernels::{NoiseKey, Purpose, ShapeError};
 
-use super::layer::{LayerConfig, Weights};
+use super::layer::{Affine, LayerConfig, Weights};
 use super::pass::{Estimator, Pass};
 use crate::error::Result;
 use crate::ops;
@@ -89,9 +89,7 @@ impl<P: Posterior> Linear<P> {
             let y = self.weights.local(rows_of(x)?, self.activation, self.activation_noise(pass))?;
             return Ok(rows_to(y, dims));
         }
-        let product =
-            |x, kernel, bias, activation| Ok(rows_to(ops::dense(rows_of(x)?, kernel, bias, activation)?, dims));
-        self.weights.forward(x, pass, self.activation, "a dense layer applied at several positions", product)
+        self.weights.forward(x, pass, self.activation, &Rows)
     }
 
     /// What is known of the layer's sums before any noise is drawn, to be shared by all draws for the same input; none
@@ -132,6 +130,26 @@ impl<P: Posterior> Linear<P> {
     /// What `map` says.
     pub fn map_weights<E>(self, map: impl FnOnce(Weights<P>) -> Result<Weights<P>, E>) -> Result<Self, E> {
         Ok(Self { weights: map(self.weights)?, ..self })
+    }
+}
+
+/// A dense layer at every position of its input.
+struct Rows;
+
+impl<const D: usize> Affine<D> for Rows {
+    fn kind(&self) -> &'static str {
+        "a dense layer applied at several positions"
+    }
+
+    fn product(
+        &self,
+        x: Tensor<D>,
+        kernel: Tensor<2>,
+        bias: Option<Tensor<1>>,
+        activation: Activation,
+    ) -> Result<Tensor<D>, ShapeError> {
+        let dims = x.dims();
+        Ok(rows_to(ops::dense(rows_of(x)?, kernel, bias, activation)?, dims))
     }
 }
 

@@ -48,6 +48,32 @@ fn convolutions_agree_on_every_path() {
 }
 
 #[test]
+fn pooled_and_flipped_convolutions_agree_on_every_path() {
+    // The second shape is odd, the third has places enough for weights of an image's own.
+    for ([b, side, c, o], stride, border) in [
+        ([2, 4, 3, 5], 1, Border::Same),
+        ([1, 5, 2, 3], 1, Border::Same),
+        ([2, 10, 2, 3], 1, Border::Valid),
+        ([3, 8, 17, 4], 2, Border::Same),
+    ] {
+        let window = ConvWindow { kernel: [3, 3], stride: [stride, stride], border };
+        let (x, weight, bias) = (random(b * side * side * c, 1), random(9 * c * o, 2), random(o, 3));
+        for activation in [Identity, Relu] {
+            assert_paths_agree("pooled", &[x.clone(), weight.clone(), bias.clone()], &|t| {
+                let (x, weight) = (t[0].clone().reshape([b, side, side, c]), t[1].clone().reshape([9 * c, o]));
+                flat(ops::conv2d_pooled(x, weight, Some(t[2].clone()), window, activation).unwrap())
+            });
+            let inputs = [x.clone(), weight.clone(), random(9 * c * o, 4), bias.clone()];
+            assert_paths_agree("flipout", &inputs, &|t| {
+                let weights = [1, 2].map(|i| t[i].clone().reshape([9 * c, o]));
+                let (x, signs) = (t[0].clone().reshape([b, side, side, c]), [NoiseKey::new(8), NoiseKey::new(9)]);
+                flat(ops::conv2d_flipout(x, weights, Some(t[3].clone()), window, signs, activation).unwrap())
+            });
+        }
+    }
+}
+
+#[test]
 fn pooling_agrees_on_every_path() {
     for (kernel, stride) in [([2, 2], [2, 2]), ([3, 2], [1, 2]), ([4, 4], [4, 4])] {
         let inputs = [random(2 * 8 * 8 * 3, 1)];

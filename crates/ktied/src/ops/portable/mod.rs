@@ -4,6 +4,7 @@
 mod network;
 mod variational;
 
+pub(crate) use network::activate;
 pub use network::{
     avg_pool2d, batch_norm, conv2d, dense, embedding, frozen_norm, lstm, max_pool2d, sigmoid_cross_entropy,
     softmax_cross_entropy,

@@ -8,7 +8,7 @@ use ktied_kernels::conv::Conv2dShape;
 
 use crate::ops::{BatchMoments, LstmSigns, LstmTensors};
 
-pub(super) fn activate<const D: usize>(z: Tensor<D>, kind: Activation) -> Tensor<D> {
+pub(crate) fn activate<const D: usize>(z: Tensor<D>, kind: Activation) -> Tensor<D> {
     match kind {
         Activation::Identity => z,
         Activation::Relu => activation::relu(z),
