@@ -231,6 +231,7 @@ impl FusedOp<6> for LocalKTied {
             bias_raw: d_raw.as_deref_mut(),
         };
         local::k_tied_backward(grads, dz, &saved.tape, self.0.noise(x, loc, raw), log_factors(u, v))?;
+        buffers::give(saved.tape);
         let [d_x, d_loc, d_bias] = means;
         Ok(fused::into_grads([d_x, d_loc, Some(d_u), Some(d_v), d_bias, d_raw]))
     }

@@ -181,7 +181,10 @@ impl FusedOp<6> for Lstm {
             return Ok((hidden, Kept { hidden: Vec::new(), cells, gates }));
         }
         let last = hidden[states - shape.batch * shape.hidden..].to_vec();
-        let hidden = if track { hidden } else { Vec::new() };
+        if !track {
+            [hidden, cells, gates].into_iter().for_each(buffers::give);
+            return Ok((last, Kept { hidden: Vec::new(), cells: Vec::new(), gates: Vec::new() }));
+        }
         Ok((last, Kept { hidden, cells, gates }))
     }
 
@@ -211,6 +214,8 @@ impl FusedOp<6> for Lstm {
         self.with_weights(saved.operands, |weights, shape| {
             lstm::backward(kernel_grads, d_hidden, x.data, tape, weights, shape)
         })?;
+        let Kept { hidden, cells, gates } = saved.tape;
+        [hidden, cells, gates, d_gates].into_iter().for_each(buffers::give);
         Ok(fused::into_grads(grads))
     }
 }
