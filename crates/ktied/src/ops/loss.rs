@@ -74,6 +74,7 @@ impl FusedOp<1> for SoftmaxCrossEntropy {
         let mut d_logits = buffers::take(logits.data.len());
         let classes = logits.shape[1];
         softmax::cross_entropy_backward(&mut d_logits, &saved.tape, &self.labels, d_out.values(), classes)?;
+        buffers::give(saved.tape);
         Ok([Grad::Values(d_logits)])
     }
 }

@@ -174,7 +174,7 @@ impl FusedOp<6> for Lstm {
     fn forward(&self, operands: [View<'_>; 6], track: bool) -> Result<(Vec<f32>, Kept), ShapeError> {
         let (x, shape) = (operands[0], shape_of(operands[0].shape, operands[2].shape)?);
         let states = shape.time * shape.batch * shape.hidden;
-        let [mut hidden, mut cells, mut gates] = [states, states, 4 * states].map(|len| buffers::take(len));
+        let [mut hidden, mut cells, mut gates] = [states, states, 4 * states].map(buffers::take);
         let tape = LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates };
         self.with_weights(operands, |weights, shape| lstm::forward(tape, x.data, weights, shape))?;
         if !self.last_only {

@@ -8,6 +8,7 @@ mod golden;
 mod golden_networks;
 mod gradients;
 mod inference;
+mod marginal;
 mod networks;
 mod priors;
 mod support;
