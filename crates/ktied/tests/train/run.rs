@@ -49,7 +49,8 @@ fn the_log_has_the_terms_apart_and_validation_at_full_weight() {
     let best = trainer.state().best.unwrap();
     let least =
         validations.iter().map(|e| e["metrics"]["neg_elbo"]["value"].as_f64().unwrap()).fold(f64::MAX, f64::min);
-    assert_eq!(best.neg_elbo, least);
+    // To the last bit but one: serde_json rounds what it reads.
+    assert!((best.neg_elbo - least).abs() <= 1e-15 * least, "{} {least}", best.neg_elbo);
     assert_eq!(of("scales")[0]["layers"].as_array().unwrap().len(), 2);
     assert_eq!(of("finished")[0]["reason"], "all-steps");
     let run = Run::open(folder.path()).unwrap();
