@@ -202,3 +202,31 @@ fn a_reader_who_leaves_is_not_a_panic() {
     assert_eq!(output.status.code(), Some(6), "{message}");
     assert!(message.contains("cannot write to standard output") && !message.contains("panicked"), "{message}");
 }
+
+#[test]
+fn bench_predict_prints_its_fields_and_the_same_uncertainties_on_any_number_of_threads() {
+    let run = |threads| {
+        let args = ["bench", "predict", "--samples", "3", "--examples", "1003", "--repeats", "2", "--threads", threads];
+        json(&[&args[..], &["--json"]].concat())
+    };
+    let [one, two] = ["1", "2"].map(run);
+    for (key, value) in [("posterior", "k-tied:2"), ("model", "mlp")] {
+        assert_eq!(one[key], value);
+    }
+    assert_eq!((one["samples"].as_u64(), one["examples"].as_u64()), (Some(3), Some(1003)));
+    assert!(one["median_ms"].as_f64() >= one["min_ms"].as_f64() && one["min_ms"].as_f64() > Some(0.0));
+    for key in ["entropy", "mutual_information"] {
+        assert!(one[key].as_f64() > Some(0.0));
+        assert_eq!(one[key], two[key], "{key}");
+    }
+}
+
+#[test]
+fn bench_step_takes_sizes_of_the_mlp_alone() {
+    let args = ["bench", "step", "--model", "mlp", "--sizes", "20,30,4", "--batch", "8", "--steps", "1", "--json"];
+    assert_eq!(json(&args)["batch"], 8);
+    let output = ktied(&["bench", "step", "--model", "lenet", "--sizes", "20,30"]);
+    assert_eq!(output.status.code(), Some(2));
+    let sentence = "--sizes are those of the model mlp, not of lenet";
+    assert!(String::from_utf8_lossy(&output.stderr).contains(sentence), "{output:?}");
+}
