@@ -3,7 +3,6 @@
 use burn::module::{Param, ParamId};
 use burn::tensor::Tensor;
 use ktied_kernels::activation::Activation;
-use ktied_kernels::local::VARIANCE_FLOOR;
 use ktied_kernels::{NoiseKey, ShapeError};
 
 use super::layer::Weights;
@@ -70,18 +69,12 @@ impl<P: Posterior> Weights<P> {
     /// Standard deviations of the sums x·W + b, `[B, N]`, with the floor that local reparameterisation has; none without
     /// any uncertainty.
     pub(super) fn sum_sd(&self, x: Tensor<2>) -> Option<Tensor<2>> {
-        let of_kernel = match &self.mask {
-            Some(_) => self.scale().map(|scale| x.clone().square().matmul(scale.square())),
-            None => self.kernel.sum_variance(x.clone()),
+        let batch = x.dims()[0];
+        let variance = match &self.mask {
+            Some(_) => self.scale().map(|scale| x.square().matmul(scale.square())),
+            None => self.kernel.sum_variance(x),
         };
-        let of_bias = self.bias_scale().map(|bias| portable::scale(bias.raw, bias.form).square().unsqueeze::<2>());
-        let variance = match (of_kernel, of_bias) {
-            (Some(kernel), Some(bias)) => kernel + bias,
-            (Some(kernel), None) => kernel,
-            (None, Some(bias)) => bias.repeat_dim(0, x.dims()[0]),
-            (None, None) => return None,
-        };
-        Some((variance + f64::from(VARIANCE_FLOOR)).sqrt())
+        portable::sum_sd(variance, self.bias_scale(), batch)
     }
 
     /// KL(q‖p) of the kernel, `[1]`, in nats; a weight that was pruned is no parameter any more and costs nothing.

@@ -11,5 +11,5 @@ pub use network::{
 };
 pub use variational::{
     adam_update, add_noise, draw_k_tied, draw_mean_field, dropout_mask, k_tied_scale, k_tied_variance, kl_k_tied,
-    kl_mean_field, local_dense, normals, scale, signs,
+    kl_mean_field, local_dense, normals, scale, signs, sum_sd,
 };

@@ -8,7 +8,7 @@ use ktied_kernels::signs::SignShape;
 use ktied_kernels::{NoiseKey, ScaleForm, local::VARIANCE_FLOOR, noise, signs as kernel};
 
 use super::network::{activate, dense};
-use crate::ops::LocalInput;
+use crate::ops::{BiasScale, LocalInput};
 
 /// Standard normals of the key's stream in the shape of `like`, made on the host.
 pub fn normals<const D: usize>(like: &Tensor<D>, key: NoiseKey) -> Tensor<D> {
@@ -130,15 +130,24 @@ pub fn kl_k_tied(
 pub fn local_dense(input: LocalInput, loc: Tensor<2>, variance: Option<Tensor<2>>) -> Tensor<2> {
     let LocalInput { x, bias, bias_scale, activation, key, first } = input;
     let variance = variance.map(|variance| x.clone().square().matmul(variance));
-    let bias_variance = bias_scale.map(|bias| scale(bias.raw, bias.form).square().unsqueeze());
+    let sd = sum_sd(variance, bias_scale, x.dims()[0]);
     let mean = dense(x, loc, bias, Activation::Identity);
-    let variance = match (variance, bias_variance) {
+    match sd {
+        Some(sd) => add_noise(mean, sd, (key, first), activation),
+        None => activate(mean, activation),
+    }
+}
+
+/// √(variance + σ_b² + 1e-12), `[B, N]`, where `variance` is what the weights give the sums; none without any uncertainty.
+pub fn sum_sd(variance: Option<Tensor<2>>, bias_scale: Option<BiasScale>, batch: usize) -> Option<Tensor<2>> {
+    let of_bias = bias_scale.map(|bias| scale(bias.raw, bias.form).square().unsqueeze());
+    let variance = match (variance, of_bias) {
         (Some(weights), Some(bias)) => weights + bias,
         (Some(weights), None) => weights,
-        (None, Some(bias)) => mean.zeros_like() + bias,
-        (None, None) => return activate(mean, activation),
+        (None, Some(bias)) => bias.repeat_dim(0, batch),
+        (None, None) => return None,
     };
-    add_noise(mean, (variance + f64::from(VARIANCE_FLOOR)).sqrt(), (key, first), activation)
+    Some((variance + f64::from(VARIANCE_FLOOR)).sqrt())
 }
 
 /// See [`add_noise`](crate::ops::add_noise).
