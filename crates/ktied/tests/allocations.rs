@@ -1,15 +1,19 @@
-//! What a training step holds in memory, counted byte by byte: neither σ nor ε of a k-tied layer is ever stored.
+//! What a training step holds in memory, counted byte by byte: neither σ nor ε of a k-tied layer is ever stored. And what
+//! a draw of a prediction takes: nothing that was not there for the draw before.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
+use ktied::evaluate::{Draws, Ensemble};
 use ktied::models::{MlpSpec, Network, NetworkConfig, PosteriorSpec};
 use ktied::nn::{Estimator, Pass};
+use ktied::objective::{Likelihood, LikelihoodKind};
 use ktied::train::AdamConfig;
 
-/// Allocations of at least half a matrix of the layer's size.
+/// Allocations of at least so many bytes.
+static THRESHOLD: AtomicUsize = AtomicUsize::new(usize::MAX);
 static LARGE: AtomicUsize = AtomicUsize::new(0);
 /// Bytes that are held now, and the most so far.
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -18,7 +22,7 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 struct Counting;
 
 fn taken(bytes: usize) {
-    if bytes >= SIDE * SIDE * size_of::<f32>() / 2 {
+    if bytes >= THRESHOLD.load(Ordering::Relaxed) {
         LARGE.fetch_add(1, Ordering::Relaxed);
     }
     PEAK.fetch_max(HELD.fetch_add(bytes, Ordering::Relaxed) + bytes, Ordering::Relaxed);
@@ -62,6 +66,7 @@ const BATCH: usize = 4;
 /// The most that a few steps of training hold, in matrices of the layer's size, and how many large allocations the last
 /// of them makes.
 fn train(posterior: &str, estimator: Estimator) -> (f64, usize) {
+    THRESHOLD.store(SIDE * SIDE * size_of::<f32>() / 2, Ordering::Relaxed);
     let before = HELD.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
     let device = Device::flex().autodiff();
@@ -79,8 +84,30 @@ fn train(posterior: &str, estimator: Estimator) -> (f64, usize) {
     (bytes as f64 / (SIDE * SIDE * size_of::<f32>()) as f64, LARGE.load(Ordering::Relaxed))
 }
 
+/// Allocations of a prediction for 2,000 examples that are as large as a number an example.
+fn predict(posterior: &str, samples: u64) -> usize {
+    let (device, examples) = (Device::flex(), 2000);
+    let config = NetworkConfig::new(PosteriorSpec::new(posterior.parse().unwrap()));
+    let network = MlpSpec::new([64, 48, 40, 10]).init(&config, &device).unwrap();
+    let likelihood = Likelihood::new(LikelihoodKind::Softmax, 10, 1.0, &device).unwrap();
+    let ensemble = Ensemble::new([(&network, &likelihood)]).unwrap();
+    THRESHOLD.store(examples * size_of::<f32>(), Ordering::Relaxed);
+    LARGE.store(0, Ordering::Relaxed);
+    let x = Tensor::ones([examples, 64], &device);
+    ensemble.predict(x, &Draws { samples, ..Draws::default() }, 0.95).unwrap();
+    LARGE.load(Ordering::Relaxed)
+}
+
 // One test, so that nothing else allocates beside it.
 #[test]
+fn neither_standard_deviations_nor_noise_are_in_memory_and_draws_take_none() {
+    a_k_tied_layer_is_trained_without_its_standard_deviations_or_noise_in_memory();
+    for posterior in ["k-tied:2", "point"] {
+        predict(posterior, 20);
+        assert_eq!(predict(posterior, 60), predict(posterior, 20), "{posterior}");
+    }
+}
+
 fn a_k_tied_layer_is_trained_without_its_standard_deviations_or_noise_in_memory() {
     train("k-tied:2", Estimator::Local); // threads, and whatever else is made once
     let [(point, of_point), (local, of_local), (reparam, _), (mean_field, _)] = [

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use burn::tensor::Device;
-use ktied::evaluate::{Draws, Ensemble, Predictions};
+use ktied::evaluate::{BATCHES_AT_ONCE, Draws, Ensemble, Predictions};
 use ktied::models::{Features, MlpSpec, ModelSpec, NetworkConfig, PosteriorSpec};
 use ktied::objective::{Likelihood, LikelihoodKind};
 use ktied::train::EVALUATION_BATCH;
@@ -44,11 +44,15 @@ pub(crate) fn run(bench: &BenchPredict, args: &Args) -> Result<(), Failure> {
     for _ in 0..bench.repeats {
         let begin = Instant::now();
         sums = [0.0; 2];
-        for first in (0..examples).step_by(EVALUATION_BATCH) {
-            let rows = rows.clone().narrow(0, first, EVALUATION_BATCH.min(examples - first));
+        for first in (0..examples).step_by(EVALUATION_BATCH * BATCHES_AT_ONCE) {
             let draws = Draws { samples: bench.samples, first: first as u64, ..Draws::default() };
-            let Predictions::Classes(found) = ensemble.predict(Features::Rows(rows), &draws, 0.95)? else { continue };
-            found.iter().for_each(|p| sums = [sums[0] + p.entropy, sums[1] + p.mutual_information]);
+            let begins = (first..examples).step_by(EVALUATION_BATCH).take(BATCHES_AT_ONCE);
+            let batches = begins
+                .map(|begin| Features::Rows(rows.clone().narrow(0, begin, EVALUATION_BATCH.min(examples - begin))));
+            for found in ensemble.predict_batches(batches.collect(), &draws, 0.95)? {
+                let Predictions::Classes(found) = found else { continue };
+                found.iter().for_each(|p| sums = [sums[0] + p.entropy, sums[1] + p.mutual_information]);
+            }
         }
         times.push(begin.elapsed().as_secs_f64() * 1e3);
     }

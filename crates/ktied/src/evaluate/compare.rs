@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ensemble::{Ensemble, Progress};
+use super::ensemble::{Ensemble, Progress, windows};
 use super::evaluator::{Protocol, plan, read, scores};
 use super::groups::groups;
 use super::moments::Moments;
@@ -95,11 +95,11 @@ where
 {
     let elbo = Elbo::new(protocol.num_train)?;
     let (mut differences, mut progress) = (Differences::default(), Progress::new(on_progress));
-    for batch in batches {
-        let (x, observed) = batch?;
+    for window in windows(batches) {
+        let (inputs, observed): (Vec<_>, Vec<_>) = window?.into_iter().unzip();
         let before = differences.examples;
-        let of_first = first.scores(x.clone(), &observed, before, protocol, &mut progress)?;
-        let of_second = second.scores(x, &observed, before, protocol, &mut progress)?;
+        let of_first = first.scores(inputs.clone(), &observed, before, protocol, &mut progress)?;
+        let of_second = second.scores(inputs, &observed, before, protocol, &mut progress)?;
         of_first.iter().zip(&of_second).for_each(|(first, second)| differences.add(first, second));
     }
     let kl = Error::finite("KL(q‖p)", first.kl()? - second.kl()?)?;
@@ -107,19 +107,19 @@ where
 }
 
 impl<N: Network> Ensemble<N> {
-    /// How the mixture does on each example of a batch, whose first has the number `first`.
+    /// How the mixture does on each example of some batches, whose first has the number `first`.
     fn scores(
         &self,
-        x: N::Input,
-        observed: &Observed,
+        inputs: Vec<N::Input>,
+        observed: &[Observed],
         first: u64,
         protocol: &Protocol,
         progress: &mut Progress<impl FnMut(u64)>,
     ) -> Result<Vec<Scores>> {
-        let (members, mut outputs) = (self.predictives(), self.outputs(x, protocol.seed, first));
-        let (plan, truth) = (plan(members, self.samples(protocol.samples))?, read(members, observed, first)?);
-        let groups = groups(members, &truth, &plan, |member, draw| progress.note(outputs(member, draw)?))?;
-        Ok(scores(&groups, &truth, 0))
+        let (members, mut output) = (self.predictives(), self.outputs(inputs, protocol.seed));
+        let (plan, truths) = (plan(members, self.samples(protocol.samples))?, read(members, observed, first)?);
+        let sums = groups(members, &truths, &plan, |wanted| progress.note(output(wanted)?))?;
+        Ok(sums.iter().zip(&truths).flat_map(|(groups, truth)| scores(groups, truth, 0)).collect())
     }
 }
 

@@ -5,7 +5,7 @@ use ktied_kernels::Purpose;
 
 use super::classes::Opinion;
 use super::evaluator::{Evaluator, Protocol, plan, same_task};
-use super::groups::{Group, average, groups};
+use super::groups::{Group, Wanted, average, groups};
 use super::ood::Uncertainties;
 use super::predictive::{Predictive, Truth};
 use super::whole::Judgement;
@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 use crate::models::{Network, Passes};
 use crate::nn::Pass;
 use crate::objective::{Likelihood, Observed};
+
+/// Batches that share the weights of a draw where they are drawn for all examples, and are in memory together.
+pub const BATCHES_AT_ONCE: usize = 4;
 
 /// One network or several, whose predictions are averaged over members and their draws.
 ///
@@ -87,10 +90,10 @@ impl<N: Network> Ensemble<N> {
         let protocol = Protocol { samples: self.samples(protocol.samples), ..*protocol };
         let mut evaluator = Evaluator::of_predictives(self.members.clone(), &protocol)?;
         let mut progress = Progress::new(on_progress);
-        for batch in batches {
-            let (x, observed) = batch?;
-            let mut outputs = self.outputs(x, protocol.seed, evaluator.examples());
-            evaluator.add_members(&observed, |member, draw| progress.note(outputs(member, draw)?))?;
+        for window in windows(batches) {
+            let (inputs, observed): (Vec<_>, Vec<_>) = window?.into_iter().unzip();
+            let mut output = self.outputs(inputs, protocol.seed);
+            evaluator.add_window(&observed, |wanted| progress.note(output(wanted)?))?;
         }
         evaluator.judge(self.kl()?)
     }
@@ -111,16 +114,18 @@ impl<N: Network> Ensemble<N> {
         }
         let (mut found, mut first) = (Uncertainties::default(), 0);
         let mut progress = Progress::new(on_progress);
-        for x in inputs {
-            let mut outputs = self.outputs(x?, protocol.seed, first);
-            let (rows, groups) =
-                self.sums(first, protocol.samples, |member, draw| progress.note(outputs(member, draw)?))?;
-            for row in 0..rows {
-                let average = average(&groups, row, None);
-                let opinion = Opinion::new(&average.prediction, average.entropy);
-                found.add(opinion.entropy, opinion.mutual_information);
+        for window in windows(inputs) {
+            let window = window?;
+            let (batches, mut output) = (window.len(), self.outputs(window, protocol.seed));
+            let sums = self.sums(batches, first, protocol.samples, |wanted| progress.note(output(wanted)?))?;
+            for (rows, groups) in sums {
+                for row in 0..rows {
+                    let average = average(&groups, row, None);
+                    let opinion = Opinion::new(&average.prediction, average.entropy);
+                    found.add(opinion.entropy, opinion.mutual_information);
+                }
+                first += rows as u64;
             }
-            first += rows as u64;
         }
         Ok(found)
     }
@@ -148,42 +153,66 @@ impl<N: Network> Ensemble<N> {
         &self.members
     }
 
-    /// Rows of a batch of which nothing was observed, and the sums of all draws for each.
+    /// Rows of each of some batches of which nothing was observed, and the sums of all draws for each.
     pub(super) fn sums(
         &self,
-        first: u64,
+        batches: usize,
+        mut first: u64,
         samples: u64,
-        mut output: impl FnMut(usize, u64) -> Result<Tensor<2>>,
-    ) -> Result<(usize, Vec<Group>)> {
+        mut output: impl FnMut(Wanted) -> Result<Tensor<2>>,
+    ) -> Result<Vec<(usize, Vec<Group>)>> {
         let plan = plan(&self.members, self.samples(samples))?;
         // How many examples a batch of inputs has is what the first output says.
-        let mut first_output = Some(output(0, 0)?);
-        let rows = first_output.as_ref().map_or(0, |output| output.dims()[0]);
-        let truth = Truth::nothing(first, rows);
-        let sums = groups(&self.members, &truth, &plan, |member, draw| match first_output.take() {
+        let (mut of_first_draw, mut truths) = (vec![], vec![]);
+        for batch in 0..batches {
+            let output = output(Wanted { member: 0, draw: 0, batch, first })?;
+            let truth = Truth::nothing(first, output.dims()[0]);
+            first += truth.len() as u64;
+            of_first_draw.push(Some(output));
+            truths.push(truth);
+        }
+        let sums = groups(&self.members, &truths, &plan, |wanted| match of_first_draw[wanted.batch].take() {
             Some(output) => Ok(output),
-            None => output(member, draw),
+            None => output(wanted),
         });
-        Ok((rows, sums?))
+        Ok(truths.iter().map(Truth::len).zip(sums?).collect())
     }
 
-    /// The output of a member under a draw, for one batch, whose first example is number `first`.
-    pub(super) fn outputs(&self, x: N::Input, seed: u64, first: u64) -> impl FnMut(usize, u64) -> Result<Tensor<2>> {
-        let mut of_points = vec![None; self.networks.len()];
-        let mut passes: Vec<Option<Passes<'_>>> = self.networks.iter().map(|_| None).collect();
-        move |member, draw| {
-            if let Some(output) = &of_points[member] {
+    /// The output of a member under a draw, for one of some batches. Asked for one batch after the other, they share the
+    /// weights that are drawn; asked for one draw after the other, they share what does not depend on it.
+    pub(super) fn outputs(&self, inputs: Vec<N::Input>, seed: u64) -> impl FnMut(Wanted) -> Result<Tensor<2>> {
+        let batches = inputs.len();
+        let mut passes: Vec<Option<Passes<N>>> = (0..batches * self.networks.len()).map(|_| None).collect();
+        let mut of_points = vec![None; passes.len()];
+        let mut drawn: Option<(usize, u64, N)> = None;
+        move |Wanted { member, draw, batch, first }| {
+            let place = member * batches + batch;
+            if let Some(output) = &of_points[place] {
                 return Ok(Tensor::clone(output));
             }
-            let output_of = match &mut passes[member] {
+            let (network, pass) = (&self.networks[member], pass(seed, member, draw, first));
+            let output_of = match &mut passes[place] {
                 Some(output_of) => output_of,
-                none => none.insert(self.networks[member].passes(x.clone())?),
+                none => none.insert(network.passes(inputs[batch].clone())?),
             };
-            let output = output_of(&pass(seed, member, draw, first))?;
-            of_points[member] = self.points[member].then(|| output.clone());
+            let network = match &mut drawn {
+                Some((of_member, of_draw, network)) if (*of_member, *of_draw) == (member, draw) => network,
+                other => &mut other.insert((member, draw, network.drawn(&pass)?)).2,
+            };
+            let output = output_of(network, &pass)?;
+            of_points[place] = self.points[member].then(|| output.clone());
             Ok(output)
         }
     }
+}
+
+/// Batches, a few at a time: they share every draw of the weights, and are in memory together.
+pub(super) fn windows<T>(batches: impl IntoIterator<Item = Result<T>>) -> impl Iterator<Item = Result<Vec<T>>> {
+    let mut batches = batches.into_iter();
+    std::iter::from_fn(move || {
+        let window: Result<Vec<T>> = batches.by_ref().take(BATCHES_AT_ONCE).collect();
+        Some(window).filter(|window| !matches!(window, Ok(batches) if batches.is_empty()))
+    })
 }
 
 /// Counts predictions and tells.

@@ -1,10 +1,10 @@
-//! The stream from outputs to metrics: one batch at a time, all its draws, then its examples in order.
+//! The stream from outputs to metrics: a few batches at a time, all their draws, then their examples in order.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::estimate::{Counts, Estimate, Evaluation};
-use super::groups::{Group, average, groups};
+use super::groups::{Group, Wanted, average, groups};
 use super::jackknife;
 use super::plan::Plan;
 use super::predictive::{Predictive, Truth};
@@ -114,11 +114,26 @@ impl Evaluator {
     pub fn add_members(
         &mut self,
         observed: &Observed,
-        output: impl FnMut(usize, u64) -> Result<Tensor<2>>,
+        mut output: impl FnMut(usize, u64) -> Result<Tensor<2>>,
     ) -> Result<()> {
-        let truth = read(&self.members, observed, self.all.examples())?;
-        let groups = groups(&self.members, &truth, &self.plan, output)?;
-        let scores = scores(&groups, &truth, self.without.len());
+        self.add_window([observed], |Wanted { member, draw, .. }| output(member, draw))
+    }
+
+    /// Takes in some batches, which share every draw.
+    pub(super) fn add_window<'a>(
+        &mut self,
+        observed: impl IntoIterator<Item = &'a Observed>,
+        output: impl FnMut(Wanted) -> Result<Tensor<2>>,
+    ) -> Result<()> {
+        let truths = read(&self.members, observed, self.all.examples())?;
+        let sums = groups(&self.members, &truths, &self.plan, output)?;
+        sums.iter()
+            .zip(&truths)
+            .for_each(|(groups, truth)| self.add_scores(&scores(groups, truth, self.without.len())));
+        Ok(())
+    }
+
+    fn add_scores(&mut self, scores: &[Scores]) {
         let of_example = 1 + self.without.len();
         let without = self.without.par_iter_mut().enumerate();
         // Each sum is one thread's, in the order of examples, so its bits do not depend on the number of threads.
@@ -130,7 +145,6 @@ impl Evaluator {
                 })
             },
         );
-        Ok(())
     }
 
     /// The metrics of all examples, for weights of this divergence KL(q‖p).
@@ -196,10 +210,19 @@ pub fn same_task(members: &[Predictive]) -> Result<()> {
     }
 }
 
-/// What was observed, on the host, if all members can say something about it.
-pub fn read<'a>(members: &[Predictive], observed: &'a Observed, first: u64) -> Result<Truth<'a>> {
+/// What was observed of some batches, on the host, if all members can say something about it.
+pub fn read<'a>(
+    members: &[Predictive],
+    observed: impl IntoIterator<Item = &'a Observed>,
+    mut first: u64,
+) -> Result<Vec<Truth<'a>>> {
     let member = members.first().ok_or(Error::NoExamples)?;
-    member.read(observed, first)
+    let truths = observed.into_iter().map(|observed| {
+        let truth = member.read(observed, first)?;
+        first += truth.len() as u64;
+        Ok(truth)
+    });
+    truths.collect()
 }
 
 /// The scores of every example: under all draws, and then without each of the first `num_without` groups of them.

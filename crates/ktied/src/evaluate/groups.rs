@@ -1,11 +1,11 @@
-//! Sums of predictions over groups of draws, for the examples of one batch.
+//! Sums of predictions over groups of draws, for the examples of some batches.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use super::average::{Average, LogLikelihoods};
 use super::plan::Plan;
-use super::predictive::{Predictive, Truth, all_finite, check_shape, host};
+use super::predictive::{Predictive, Truth, all_finite, check_shape, read_into};
 use crate::error::Result;
 
 /// Examples that are worth a thread's while.
@@ -38,31 +38,49 @@ struct Row {
     entropy: f64,
 }
 
-/// The sums of every group of a plan's draws, of which `output` gives what a member says under a draw, `[B, N]`.
+/// Which output is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Whose,
+    pub member: usize,
+    /// under which draw,
+    pub draw: u64,
+    /// for which batch,
+    pub batch: usize,
+    /// whose first example has this number.
+    pub first: u64,
+}
+
+/// The sums of every group of a plan's draws for each of some batches, `[batch][group]`, where `output` gives what is
+/// wanted, `[B, N]`: for every draw of every member all batches in turn, so that they may share it.
 ///
 /// # Errors
 /// What `output` says, or if it does not fit the truth or is not finite.
 pub fn groups(
     members: &[Predictive],
-    truth: &Truth<'_>,
+    truths: &[Truth<'_>],
     plan: &Plan,
-    mut output: impl FnMut(usize, u64) -> Result<Tensor<2>>,
-) -> Result<Vec<Group>> {
-    let mut width = None;
-    let sums = plan.groups().map(|draws| {
-        let mut group = Group::new(truth.len());
+    mut output: impl FnMut(Wanted) -> Result<Tensor<2>>,
+) -> Result<Vec<Vec<Group>>> {
+    let (mut width, mut scratch) = (None, Scratch::default());
+    let mut sums: Vec<Vec<Group>> = truths.iter().map(|_| vec![]).collect();
+    for draws in plan.groups() {
+        sums.iter_mut().zip(truths).for_each(|(groups, truth)| groups.push(Group::new(truth.len())));
         for (member, draw) in draws {
-            let (output, predictive) = (output(member, draw)?, &members[member]);
-            let found = predictive.width(truth, output.dims())?;
-            // Members of other numbers of classes have no average.
-            group.width = *width.get_or_insert(found);
-            check_shape("prediction", [truth.len(), found], [truth.len(), group.width])?;
-            let name = Name { member: (members.len() > 1).then_some(member), draw, first: truth.first };
-            group.add(predictive, truth, output, &name)?;
+            let predictive = &members[member];
+            for ((batch, truth), groups) in truths.iter().enumerate().zip(&mut sums) {
+                let Some(group) = groups.last_mut() else { continue };
+                let output = output(Wanted { member, draw, batch, first: truth.first })?;
+                let found = predictive.width(truth, output.dims())?;
+                // Members of other numbers of classes have no average.
+                group.width = *width.get_or_insert(found);
+                check_shape("prediction", [truth.len(), found], [truth.len(), group.width])?;
+                let name = Name { member: (members.len() > 1).then_some(member), draw, first: truth.first };
+                group.add(predictive, truth, output, &name, &mut scratch)?;
+            }
         }
-        Ok(group)
-    });
-    sums.collect()
+    }
+    Ok(sums)
 }
 
 /// Names an example of a draw in messages.
@@ -79,39 +97,53 @@ impl Name {
     }
 }
 
+/// What is needed of one draw only, kept for the next.
+#[derive(Default)]
+struct Scratch {
+    /// `[B, N]`
+    output: Vec<f64>,
+    /// Classes only, `[B, width]`.
+    predictions: Vec<f64>,
+}
+
 impl Group {
     fn new(rows: usize) -> Self {
         let row = Row { log_likelihoods: LogLikelihoods::NONE, log_likelihood: 0.0, entropy: 0.0 };
         Self { rows: vec![row; rows], ..Self::default() }
     }
 
-    fn add(&mut self, predictive: &Predictive, truth: &Truth<'_>, output: Tensor<2>, name: &Name) -> Result<()> {
+    fn add(
+        &mut self,
+        predictive: &Predictive,
+        truth: &Truth<'_>,
+        output: Tensor<2>,
+        name: &Name,
+        scratch: &mut Scratch,
+    ) -> Result<()> {
         let [rows, outputs] = output.dims();
-        let output = host(output);
-        all_finite(&output, |i| format!("output {} {}", i % outputs, name.of(i / outputs)))?;
+        read_into(output, &mut scratch.output);
+        all_finite(scratch.output.iter().copied(), |i| format!("output {} {}", i % outputs, name.of(i / outputs)))?;
         self.num_draws += 1;
         self.predictions.resize(rows * self.width, 0.0);
         match predictive {
-            Predictive::Classes(_) => self.add_classes(predictive, truth, &output, outputs),
-            Predictive::Gaussian(..) => self.add_means(predictive, truth, &output),
+            Predictive::Classes(_) => self.add_classes(predictive, truth, outputs, scratch),
+            Predictive::Gaussian(..) => self.add_means(predictive, truth, &scratch.output),
         }
-        let log_likelihoods: Vec<f64> = self.rows.iter().map(|row| row.log_likelihood).collect();
-        all_finite(&log_likelihoods, |row| format!("the log-likelihood {}", name.of(row)))
+        let log_likelihoods = self.rows.iter().map(|row| row.log_likelihood);
+        all_finite(log_likelihoods, |row| format!("the log-likelihood {}", name.of(row)))
     }
 
-    fn add_classes(&mut self, predictive: &Predictive, truth: &Truth<'_>, output: &[f64], outputs: usize) {
-        let width = self.width;
-        let rows = self.rows.par_iter_mut().zip(self.predictions.par_chunks_mut(width.max(1)));
-        let rows = rows.zip(output.par_chunks(outputs.max(1))).enumerate().with_min_len(MIN_ROWS);
-        rows.for_each_init(
-            || vec![0.0; width],
-            |prediction, (number, ((row, sums), output))| {
-                let (log_likelihood, entropy) = predictive.probabilities(output, truth.target(number), prediction);
-                row.take_in(log_likelihood);
-                row.entropy += entropy;
-                sums.iter_mut().zip(prediction.iter()).for_each(|(sum, p)| *sum += p);
-            },
-        );
+    fn add_classes(&mut self, predictive: &Predictive, truth: &Truth<'_>, outputs: usize, scratch: &mut Scratch) {
+        let width = self.width.max(1);
+        scratch.predictions.resize(self.predictions.len(), 0.0);
+        let rows = self.rows.par_iter_mut().zip(self.predictions.par_chunks_mut(width));
+        let rows = rows.zip(scratch.output.par_chunks(outputs.max(1))).zip(scratch.predictions.par_chunks_mut(width));
+        rows.enumerate().with_min_len(MIN_ROWS).for_each(|(number, (((row, sums), output), prediction))| {
+            let (log_likelihood, entropy) = predictive.probabilities(output, truth.target(number), prediction);
+            row.take_in(log_likelihood);
+            row.entropy += entropy;
+            sums.iter_mut().zip(prediction.iter()).for_each(|(sum, p)| *sum += p);
+        });
     }
 
     fn add_means(&mut self, predictive: &Predictive, truth: &Truth<'_>, output: &[f64]) {

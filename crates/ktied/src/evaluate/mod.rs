@@ -41,7 +41,7 @@ mod whole;
 
 pub use calibration::ReliabilityBin;
 pub use compare::{Comparison, Difference, compare};
-pub use ensemble::Ensemble;
+pub use ensemble::{BATCHES_AT_ONCE, Ensemble};
 pub use estimate::{Estimate, Evaluation};
 pub use evaluator::{Evaluator, Protocol};
 pub use ood::{Detection, OutOfDistribution, Uncertainties};

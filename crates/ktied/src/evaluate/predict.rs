@@ -70,6 +70,7 @@ impl<N: Network> Ensemble<N> {
     /// central interval, 0.95 say.
     ///
     /// Memory is that of ten sums for every example, and for numbers all draws of the batch, whose quantiles need them.
+    /// Many batches are faster by [`predict_batches`](Self::predict_batches), a few at a time.
     ///
     /// # Errors
     /// What a network says; if there is no draw, or `level` is not between 0 and 1.
@@ -93,28 +94,41 @@ impl<N: Network> Ensemble<N> {
     /// # Ok::<(), ktied::Error>(())
     /// ```
     pub fn predict(&self, x: N::Input, draws: &Draws, level: f64) -> Result<Predictions> {
+        self.predict_batches(vec![x], draws, level)?.pop().ok_or(Error::NoExamples)
+    }
+
+    /// The predictions for each of some batches, which share every draw of the weights; examples are counted through, so
+    /// each has the prediction that it has in a batch of its own.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict).
+    pub fn predict_batches(&self, inputs: Vec<N::Input>, draws: &Draws, level: f64) -> Result<Vec<Predictions>> {
         if !(level > 0.0 && level < 1.0) {
             return Err(Error::NotAFraction { what: "level".into(), found: level });
         }
         let Draws { samples, seed, first } = *draws;
-        let (mut outputs, mut draws) = (self.outputs(x, seed, first), vec![]);
+        let batches = inputs.len();
+        let (mut output, mut draws) = (self.outputs(inputs, seed), vec![vec![]; batches]);
         let members = self.predictives();
         let are_classes = matches!(members.first(), Some(Predictive::Classes(_)));
-        let (rows, groups) = self.sums(first, samples, |member, draw| {
-            let output = outputs(member, draw)?;
+        let sums = self.sums(batches, first, samples, |wanted| {
+            let output = output(wanted)?;
             if !are_classes {
-                draws.push((member, host(output.clone())));
+                draws[wanted.batch].push((wanted.member, host(output.clone())));
             }
             Ok(output)
         })?;
-        let rows = (0..rows).into_par_iter();
-        Ok(match are_classes {
-            true => Predictions::Classes(rows.map(|row| class_of(&groups, row)).collect()),
-            false => {
-                let of_row = |row| values_of(&groups, row, members, &draws, level);
-                Predictions::Values(rows.map(of_row).collect())
+        let of_batch = |((rows, groups), draws): ((usize, Vec<Group>), Vec<(usize, Vec<f64>)>)| {
+            let rows = (0..rows).into_par_iter();
+            match are_classes {
+                true => Predictions::Classes(rows.map(|row| class_of(&groups, row)).collect()),
+                false => {
+                    let of_row = |row| values_of(&groups, row, members, &draws, level);
+                    Predictions::Values(rows.map(of_row).collect())
+                }
             }
-        })
+        };
+        Ok(sums.into_iter().zip(draws).map(of_batch).collect())
     }
 }
 

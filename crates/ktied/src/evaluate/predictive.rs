@@ -7,6 +7,7 @@ use super::classes::{Normalization, softmax};
 use super::normal;
 use crate::error::{Error, Result};
 use crate::objective::{Likelihood, LikelihoodKind, Observed};
+use crate::ops;
 
 const HALF_LN_TAU: f64 = 0.918_938_533_204_672_8; // ½ ln 2π
 
@@ -51,7 +52,7 @@ impl Predictive {
             return Ok(Self::Classes(likelihood.kind()));
         };
         let log_noise: Vec<f64> = gaussian.log_noise.val().into_data().iter::<f64>().collect();
-        all_finite(&log_noise, |output| format!("the logarithm of the noise of output {output}"))?;
+        all_finite(log_noise.iter().copied(), |output| format!("the logarithm of the noise of output {output}"))?;
         Ok(Self::Gaussian(likelihood.kind(), log_noise))
     }
 
@@ -79,7 +80,7 @@ impl Predictive {
                 let ([rows, found], outputs) = (values.dims(), log_noise.len());
                 check_shape("observed values", [rows, found], [rows, outputs])?;
                 let values = host(values.clone());
-                all_finite(&values, |i| {
+                all_finite(values.iter().copied(), |i| {
                     format!("observed value {} of example {}", i % outputs, first + (i / outputs) as u64)
                 })?;
                 Ok(Truth { first, rows, observations: Observations::Values(values) })
@@ -179,11 +180,20 @@ impl<'a> Truth<'a> {
 
 /// A tensor's numbers in double precision.
 pub fn host(tensor: Tensor<2>) -> Vec<f64> {
+    let mut numbers = vec![];
+    read_into(tensor, &mut numbers);
+    numbers
+}
+
+/// The same in the place of what `numbers` held.
+pub fn read_into(tensor: Tensor<2>, numbers: &mut Vec<f64>) {
     let data = tensor.into_data();
+    numbers.clear();
     match data.as_slice::<f32>() {
-        Ok(numbers) => numbers.iter().map(|&x| f64::from(x)).collect(),
-        Err(_) => data.iter::<f64>().collect(),
+        Ok(found) => numbers.extend(found.iter().map(|&x| f64::from(x))),
+        Err(_) => numbers.extend(data.iter::<f64>()),
     }
+    ops::recycle(data);
 }
 
 pub fn check_shape(operand: &'static str, found: [usize; 2], expected: [usize; 2]) -> Result<()> {
@@ -195,9 +205,9 @@ pub fn check_shape(operand: &'static str, found: [usize; 2], expected: [usize; 2
 }
 
 /// Refuses values that are not finite by the name of the first.
-pub fn all_finite(values: &[f64], name: impl Fn(usize) -> String) -> Result<()> {
-    match values.iter().position(|value| !value.is_finite()) {
-        Some(i) => Error::finite(&name(i), values[i]).map(drop),
+pub fn all_finite(values: impl IntoIterator<Item = f64>, name: impl Fn(usize) -> String) -> Result<()> {
+    match values.into_iter().enumerate().find(|(_, value)| !value.is_finite()) {
+        Some((i, value)) => Error::finite(&name(i), value).map(drop),
         None => Ok(()),
     }
 }

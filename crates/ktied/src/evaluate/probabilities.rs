@@ -121,7 +121,7 @@ impl Metrics {
         let (mut logits, first) = (host(logits), self.all.examples());
         let name =
             |i: usize| format!("logit {} of example {}", i % self.num_classes, first + (i / self.num_classes) as u64);
-        all_finite(&logits, name)?;
+        all_finite(logits.iter().copied(), name)?;
         for (row, &label) in logits.chunks_mut(self.num_classes).zip(labels) {
             self.check_label(label)?;
             let logit = row.get(label as usize).copied().unwrap_or(f64::NAN);

@@ -81,10 +81,21 @@ impl ModelSpec {
 impl Network for AnyNetwork {
     type Input = Features;
 
-    fn passes(&self, x: Features) -> Result<Passes<'_>> {
-        match (self, x) {
-            (Self::Mlp(network), Features::Rows(rows)) => network.passes(rows),
-            (_, x) => Ok(Box::new(move |pass| self.forward(x.clone(), pass))),
+    fn passes(&self, x: Features) -> Result<Passes<Self>> {
+        let of_rows = match (self, &x) {
+            (Self::Mlp(network), Features::Rows(rows)) => Some(network.passes(rows.clone())?),
+            _ => None,
+        };
+        Ok(Box::new(move |network, pass| match (network, &of_rows) {
+            (Self::Mlp(network), Some(of_rows)) => of_rows(network, pass),
+            _ => network.forward(x.clone(), pass),
+        }))
+    }
+
+    fn drawn(&self, pass: &Pass) -> Result<Self> {
+        match self {
+            Self::Mlp(network) => Ok(Self::Mlp(network.drawn(pass)?)),
+            other => other.clone().map_weights(|weights| weights.drawn(pass)),
         }
     }
 

@@ -108,17 +108,26 @@ impl Network for Mlp {
     }
 
     /// The first layer's sums have the same mean and variance in every marginal pass.
-    fn passes(&self, x: Tensor<2>) -> Result<Passes<'_>> {
+    fn passes(&self, x: Tensor<2>) -> Result<Passes<Self>> {
         let moments = match self.layers.first() {
-            Some(first) => first.moments(x.clone())?.map(|moments| (first, moments)),
+            Some(first) => first.moments(x.clone())?,
             None => None,
         };
-        Ok(Box::new(move |pass| match (&moments, pass) {
-            (Some((first, moments)), Pass::Marginal { .. }) => {
-                self.after_first(first.forward_from(moments, pass)?, pass)
+        Ok(Box::new(move |network, pass| match (&moments, network.layers.first(), pass) {
+            (Some(moments), Some(first), Pass::Marginal { .. }) => {
+                network.after_first(first.forward_from(moments, pass)?, pass)
             }
-            _ => self.forward(x.clone(), pass),
+            _ => network.forward(x.clone(), pass),
         }))
+    }
+
+    /// Without the first layer, where [`passes`](Self::passes) puts noise on the sums.
+    fn drawn(&self, pass: &Pass) -> Result<Self> {
+        let mut is_first = matches!(pass, Pass::Marginal { .. });
+        self.clone().map_weights(|weights| match std::mem::take(&mut is_first) {
+            true => Ok(weights),
+            false => weights.drawn(pass),
+        })
     }
 
     fn dropouts(&self) -> Vec<&Dropout> {

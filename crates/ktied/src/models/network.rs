@@ -36,8 +36,8 @@ impl NetworkConfig {
     }
 }
 
-/// Gives the output of each pass over one batch of inputs (see [`Network::passes`]).
-pub type Passes<'a> = Box<dyn Fn(&Pass) -> Result<Tensor<2>> + 'a>;
+/// Gives the output of a network, or of a draw of it, for each pass over one batch of inputs (see [`Network::passes`]).
+pub type Passes<N> = Box<dyn Fn(&N, &Pass) -> Result<Tensor<2>>>;
 
 /// A Bayesian network from a batch of inputs to logits or means, one row an example.
 ///
@@ -56,8 +56,17 @@ pub trait Network: Module {
     ///
     /// # Errors
     /// If the input does not fit.
-    fn passes(&self, x: Self::Input) -> Result<Passes<'_>> {
-        Ok(Box::new(move |pass| self.forward(x.clone(), pass)))
+    fn passes(&self, x: Self::Input) -> Result<Passes<Self>> {
+        Ok(Box::new(move |network, pass| network.forward(x.clone(), pass)))
+    }
+
+    /// One pass over many batches of inputs: the network with those weights drawn, once, that the pass draws for all
+    /// examples. Its outputs in that pass are the network's.
+    ///
+    /// # Errors
+    /// What a posterior says.
+    fn drawn(&self, pass: &Pass) -> Result<Self> {
+        self.clone().map_weights(|weights| weights.drawn(pass))
     }
 
     /// The weights of all layers, in the order of use.

@@ -56,7 +56,8 @@ impl LayerConfig {
         let bias = self.bias.map(|kind| Family::new(kind, &self.name, [1, shape[1]], init));
         let (kernel_prior, bias_prior) = (self.prior.of_kernel(shape[0])?, self.prior.of_bias()?);
         let (name, bias, ones) = (self.name.clone(), bias.transpose()?, self.pruned.then(|| kernel.loc().ones_like()));
-        let weights = Weights { kernel, mask: None, bias, kernel_prior, bias_prior, name, id: self.id };
+        let id = self.id;
+        let weights = Weights { kernel, mask: None, bias, kernel_prior, bias_prior, name, id, once: false };
         match ones {
             Some(mask) => weights.with_mask(mask),
             None => Ok(weights),
@@ -114,6 +115,9 @@ pub struct Weights<P = Family> {
     name: String,
     #[module(skip)]
     id: u64,
+    /// Whether an example uses each weight once, as in a dense layer: then noise may enter on the sums.
+    #[module(skip)]
+    once: bool,
 }
 
 impl Weights {
@@ -121,12 +125,28 @@ impl Weights {
     pub fn is_point(&self) -> bool {
         matches!(self.kernel, Family::Point(_)) && matches!(self.bias, None | Some(Family::Point(_)))
     }
+
+    /// The same with the draw of a pass in the place of posteriors, where the pass draws weights for all examples at once.
+    pub(crate) fn drawn(self, pass: &Pass) -> Result<Self> {
+        let on_sums = matches!(pass, Pass::Marginal { .. }) && self.once && self.kernel.prefers_local();
+        if on_sums || matches!(pass, Pass::Means) {
+            return Ok(self);
+        }
+        let noise = self.noise(pass);
+        let kernel = Family::at(self.draw(noise.weights(0))?);
+        let bias = self.bias.map(|bias| bias.draw(noise.weights(1)).map(Family::at)).transpose()?;
+        Ok(Self { kernel, bias, mask: None, ..self })
+    }
 }
 
 impl<P: Posterior> Weights<P> {
     /// The layer's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(super) fn used_once(self) -> Self {
+        Self { once: true, ..self }
     }
 
     pub(super) fn masked_by(self, mask: Param<Tensor<2>>) -> Self {

@@ -31,7 +31,7 @@ impl LinearConfig {
     /// If a rank does not fit the matrix, or a scale is not a positive number.
     pub fn init(&self, device: &Device) -> Result<Linear> {
         let weights = self.layer.init([self.inputs, self.outputs], device)?;
-        Ok(Linear { weights, activation: self.activation })
+        Ok(Linear { weights: weights.used_once(), activation: self.activation })
     }
 
     /// The layer around a kernel of any family, such as one of your own; `layer.posterior` then says nothing.
@@ -43,7 +43,7 @@ impl LinearConfig {
         if found != expected {
             return Err(ShapeError::Shape { kernel: "linear", operand: "kernel", expected, found }.into());
         }
-        Ok(Linear { weights: self.layer.around(kernel, device)?, activation: self.activation })
+        Ok(Linear { weights: self.layer.around(kernel, device)?.used_once(), activation: self.activation })
     }
 }
 

@@ -10,6 +10,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
+use burn::tensor::TensorData;
+
 /// Fewest elements that are worth keeping.
 const MIN_LEN: usize = 1 << 10;
 
@@ -41,6 +43,24 @@ pub fn copy_of(values: &[f32]) -> Vec<f32> {
 pub fn give(buffer: Vec<f32>) {
     if buffer.len() >= MIN_LEN {
         idle(|idle| idle.push_back(buffer));
+    }
+}
+
+/// The buffer if it is `wanted`, and an empty one in its place if not.
+pub fn keep_if(wanted: bool, buffer: Vec<f32>) -> Vec<f32> {
+    if wanted {
+        return buffer;
+    }
+    give(buffer);
+    Vec::new()
+}
+
+/// Keeps the memory of a tensor's numbers, which nobody else holds.
+pub fn give_data(data: TensorData) {
+    let (bytes, _, _) = data.into_parts();
+    // Memory of burn's own operations may be aligned otherwise than a vector's; that goes back to the allocator.
+    if let Ok(buffer) = bytes.try_into_vec::<f32>() {
+        give(buffer);
     }
 }
 

@@ -275,11 +275,7 @@ fn recycle(tensor: FlexTensor) {
     if !tensor.is_unique() || !tensor.is_contiguous() || !whole {
         return;
     }
-    let (bytes, _, _) = tensor.into_data().into_parts();
-    // Memory of burn's own operations may be aligned otherwise than a vector's; that goes back to the allocator.
-    if let Ok(buffer) = bytes.try_into_vec::<f32>() {
-        buffers::give(buffer);
-    }
+    buffers::give_data(tensor.into_data());
 }
 
 fn run<const N: usize, O: FusedOp<N>>(op: &O, operands: &[FlexTensor; N], track: bool) -> (FlexTensor, O::Tape) {

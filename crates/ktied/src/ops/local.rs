@@ -201,12 +201,16 @@ impl FusedOp<6> for LocalKTied {
         self.0.check("local_k_tied", check::factors("local_k_tied", u, v)?, [x, loc, bias, raw])
     }
 
-    fn forward(&self, [x, loc, u, v, bias, raw]: [View<'_>; 6], _: bool) -> Result<(Vec<f32>, Vec<f32>), ShapeError> {
+    fn forward(
+        &self,
+        [x, loc, u, v, bias, raw]: [View<'_>; 6],
+        track: bool,
+    ) -> Result<(Vec<f32>, Vec<f32>), ShapeError> {
         let factors = log_factors(u, v);
         let mut y = self.0.means([x, loc, bias])?;
         let mut tape = buffers::take(x.shape[0] * factors.rank * (factors.rank + 1) / 2);
         local::k_tied(&mut y, &mut tape, self.0.noise(x, loc, raw), factors)?;
-        Ok((y, tape))
+        Ok((y, buffers::keep_if(track, tape)))
     }
 
     fn reads_output(&self) -> bool {
@@ -255,13 +259,13 @@ impl FusedOp<5> for LocalMeanField {
     fn forward(
         &self,
         [x, loc, raw_scale, bias, raw]: [View<'_>; 5],
-        _: bool,
+        track: bool,
     ) -> Result<(Vec<f32>, Vec<f32>), ShapeError> {
         let mut y = self.layer.means([x, loc, bias])?;
         let mut tape = buffers::take(y.len());
         let scale = RawScale { raw: raw_scale.data, form: self.form };
         local::mean_field(&mut y, &mut tape, self.layer.noise(x, loc, raw), scale)?;
-        Ok((y, tape))
+        Ok((y, buffers::keep_if(track, tape)))
     }
 
     fn reads_output(&self) -> bool {

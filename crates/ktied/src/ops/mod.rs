@@ -27,6 +27,7 @@ pub mod portable;
 mod signs;
 mod update;
 
+pub(crate) use buffers::give_data as recycle;
 pub use conv::{Border, ConvWindow, conv2d, conv2d_flipout, conv2d_pooled};
 pub use dense::dense;
 pub use draw::{draw_k_tied, draw_mean_field};

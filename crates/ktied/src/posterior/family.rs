@@ -1,6 +1,6 @@
 //! The families of this crate behind one type, for networks whose posterior is chosen at run time.
 
-use burn::module::Module;
+use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use ktied_kernels::NoiseKey;
 
@@ -42,6 +42,11 @@ impl Family {
 }
 
 impl Family {
+    /// All mass on one matrix.
+    pub(crate) fn at(loc: Tensor<2>) -> Self {
+        Self::Point(Point { loc: Param::from_tensor(loc) })
+    }
+
     /// Which family it is.
     pub fn kind(&self) -> PosteriorKind {
         match self {

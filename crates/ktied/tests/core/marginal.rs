@@ -62,14 +62,14 @@ fn an_example_has_its_noise_in_whatever_batch_it_comes() {
         let network = mlp(posterior, dropout);
         let outputs = |first: usize, rows: usize| {
             let passes = network.passes(x.clone().narrow(0, first, rows)).unwrap();
-            host(passes(&Pass::marginal(4, 9, first as u64)).unwrap())
+            host(passes(&network, &Pass::marginal(4, 9, first as u64)).unwrap())
         };
         let parts = [outputs(0, 2), outputs(2, 4), outputs(6, 1)].concat();
         assert_close(posterior, &parts, &outputs(0, 7), 1e-6);
         // And another example has other noise.
         let [again, moved] = [0, 1].map(|first| {
             let passes = network.passes(x.clone().narrow(0, 0, 1)).unwrap();
-            host(passes(&Pass::marginal(4, 9, first)).unwrap())
+            host(passes(&network, &Pass::marginal(4, 9, first)).unwrap())
         });
         assert_ne!(again, moved, "{posterior} {dropout}");
     }
@@ -83,13 +83,13 @@ fn what_draws_share_changes_nothing() {
         let passes = network.passes(x.clone()).unwrap();
         for pass in [Pass::marginal(2, 0, 0), Pass::marginal(2, 1, 5), Pass::prediction(2, 1), Pass::Means] {
             let expected = host(network.forward(x.clone(), &pass).unwrap());
-            assert_close(posterior, &host(passes(&pass).unwrap()), &expected, 2e-6);
+            assert_close(posterior, &host(passes(&network, &pass).unwrap()), &expected, 2e-6);
         }
     }
     // A point has nothing to share, and all its draws are one.
     let point = mlp("point", 0.0);
     let passes = point.passes(x.clone()).unwrap();
-    assert_eq!(host(passes(&Pass::marginal(2, 0, 0)).unwrap()), host(point.forward(x, &Pass::Means).unwrap()));
+    assert_eq!(host(passes(&point, &Pass::marginal(2, 0, 0)).unwrap()), host(point.forward(x, &Pass::Means).unwrap()));
 }
 
 #[test]
@@ -100,7 +100,8 @@ fn averages_over_draws_are_those_of_drawn_weights() {
     for posterior in POSTERIORS {
         let network = mlp(posterior, 0.0);
         let passes = network.passes(x.clone()).unwrap();
-        let drawn = |pass: &dyn Fn(u64) -> Pass| (0..DRAWS).map(|d| host(passes(&pass(d)).unwrap())).collect();
+        let drawn =
+            |pass: &dyn Fn(u64) -> Pass| (0..DRAWS).map(|d| host(passes(&network, &pass(d)).unwrap())).collect();
         let marginal: Vec<Vec<f64>> = drawn(&|draw| Pass::marginal(6, draw, 0));
         let joint: Vec<Vec<f64>> = drawn(&|draw| Pass::prediction(7, draw));
         for output in 0..15 {

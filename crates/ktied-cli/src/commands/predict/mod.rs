@@ -1,4 +1,4 @@
-//! `ktied predict`: what a run says of new inputs, one line an example, in the memory of one batch.
+//! `ktied predict`: what a run says of new inputs, one line an example, in the memory of a few batches.
 
 mod lines;
 
@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use indicatif::{ProgressBar, ProgressStyle};
-use ktied::data::stream::{BadRows, InputBatch, InputStream};
-use ktied::evaluate::{Draws, Ensemble, Predictions};
-use ktied::models::AnyNetwork;
+use ktied::data::stream::{BadRows, InputStream};
+use ktied::evaluate::{BATCHES_AT_ONCE, Draws};
 use ktied::train::EVALUATION_BATCH;
 use ktied::train::memory::Task;
 use serde::Serialize;
@@ -44,15 +43,24 @@ pub(crate) fn run(arguments: &Predict, args: &Args) -> Result<(), Failure> {
     let (ensemble, samples) = (members.ensemble()?, members.protocol(arguments.samples).samples);
     let seed = members.config().train.seed;
     let (bar, mut examples) = (spinner(args), 0);
-    let outcome = stream.try_for_each(|batch| {
-        let batch = batch.map_err(ktied::Error::from)?;
-        let draws = Draws { samples, seed, first: examples };
-        examples += batch.len() as u64;
-        let (names, predictions) = predict(&ensemble, batch, &draws, arguments.level)?;
-        lines.write(&names, predictions, &members.data)?;
-        bar.set_position(examples);
-        Ok::<_, Failure>(())
-    });
+    let outcome = loop {
+        let batches = stream.by_ref().take(BATCHES_AT_ONCE).collect::<Result<Vec<_>, _>>();
+        let outcome = batches.map_err(|error| ktied::Error::from(error).into()).and_then(|batches| {
+            let draws = Draws { samples, seed, first: examples };
+            examples += batches.iter().map(|batch| batch.len() as u64).sum::<u64>();
+            let (names, inputs): (Vec<_>, Vec<_>) = batches.into_iter().map(|batch| batch.on(&Device::flex())).unzip();
+            let predictions = ensemble.predict_batches(inputs, &draws, arguments.level)?;
+            let mut batches = names.iter().zip(predictions);
+            batches.try_for_each(|(names, predictions)| lines.write(names, predictions, &members.data))?;
+            bar.set_position(examples);
+            Ok::<_, Failure>(!names.is_empty())
+        });
+        match outcome {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(failure) => break Err(failure),
+        }
+    };
     bar.finish_and_clear();
     outcome?;
     lines.finish()?;
@@ -66,16 +74,6 @@ pub(crate) fn run(arguments: &Predict, args: &Args) -> Result<(), Failure> {
         faults: stream.faults().iter().map(ToString::to_string).collect(),
     };
     if args.json { print_json(&report) } else { print(&report, &arguments.out) }
-}
-
-fn predict(
-    ensemble: &Ensemble<AnyNetwork>,
-    batch: InputBatch,
-    draws: &Draws,
-    level: f64,
-) -> Result<(Vec<String>, Predictions), Failure> {
-    let (names, features) = batch.on(&Device::flex());
-    Ok((names, ensemble.predict(features, draws, level)?))
 }
 
 /// Nobody knows how long a stream is.

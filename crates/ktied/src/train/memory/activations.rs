@@ -23,6 +23,7 @@
 //! convolution and its pooling, of an LSTM all gates, of ResNet-18 three outputs of the first block.
 
 use crate::config::Config;
+use crate::evaluate::BATCHES_AT_ONCE;
 use crate::models::{LeNetSpec, LstmSpec, MlpSpec, ModelSpec, ResNet18Spec};
 use crate::nn::Estimator;
 use crate::posterior::PosteriorKind;
@@ -87,7 +88,7 @@ pub fn training(config: &Config) -> u64 {
     times(BYTES, times(config.train.batch as u64, numbers))
 }
 
-/// Bytes that an evaluation, or a validation, holds of its batch.
+/// Bytes that an evaluation, or a validation, holds of its batches.
 pub fn evaluating(config: &Config) -> u64 {
     let alive = match &config.model {
         ModelSpec::Mlp(spec) => spec.sizes.windows(2).map(|size| size.iter().sum::<usize>() as u64).max().unwrap_or(0),
@@ -98,9 +99,15 @@ pub fn evaluating(config: &Config) -> u64 {
         }
         ModelSpec::ResNet18(spec) => times(3, squared(spec.side, spec.widths[0])),
     };
-    let numbers = sum([times(2, inputs(config)), alive]);
+    // Means and standard deviations of the first layer's sums, which all draws share.
+    let shared = match &config.model {
+        ModelSpec::Mlp(spec) => times(2, spec.sizes.get(1).map_or(0, |&size| size as u64)),
+        _ => 0,
+    };
+    let numbers = sum([inputs(config), alive]);
     let sums = times(GROUP_BYTES, config.model.outputs() as u64);
-    times(EVALUATION_BATCH as u64, sum([times(BYTES, numbers), sums]))
+    let of_each = sum([times(BYTES, sum([inputs(config), shared])), sums]);
+    times(EVALUATION_BATCH as u64, sum([times(BYTES, numbers), times(BATCHES_AT_ONCE as u64, of_each)]))
 }
 
 /// Bytes of the batches that are gathered ahead of training.

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use ktied::Result;
 use ktied::evaluate::{Difference, Draws, Ensemble, Evaluation, Predictions, Protocol, compare, evaluate};
-use ktied::models::{Mlp, MlpSpec, Network, NetworkConfig};
+use ktied::models::{
+    AnyNetwork, Features, LeNetSpec, LstmSpec, Mlp, MlpSpec, ModelSpec, Network, NetworkConfig, PosteriorSpec,
+};
 use ktied::nn::{Pass, Weights};
 use ktied::objective::{Likelihood, LikelihoodKind, Observed};
 use serde_json::Value;
@@ -166,6 +168,86 @@ fn predictions_are_those_of_numpy_and_scipy() {
     let error =
         ensemble(VALUES, &[0]).predict(first(), &Draws { samples: 0, seed: 1, first: 0 }, 0.5).unwrap_err().to_string();
     assert_eq!(error, "samples must be at least 1, got 0");
+}
+
+/// Networks of every kind whose weights are drawn for all examples, or not.
+fn networks() -> impl Iterator<Item = (String, AnyNetwork, Features)> {
+    let rows =
+        |width: usize| Tensor::<1>::from_floats(&random(7 * width, 5)[..], &Device::flex()).reshape([7usize, width]);
+    let words = Tensor::<2, Int>::from_ints(
+        [[1, 2, 3], [4, 5, 6], [1, 1, 1], [0, 2, 8], [3, 3, 7], [5, 1, 4], [2, 6, 0]],
+        &Device::flex(),
+    );
+    let lenet = LeNetSpec { side: 8, channels: 1, filters: [3, 4], dense: 6, classes: 4, ..LeNetSpec::default() };
+    let lstm = LstmSpec { vocabulary: 9, embedding: 4, hidden: 5, ..LstmSpec::default() };
+    let models = [
+        (ModelSpec::Mlp(MlpSpec { dropout: 0.5, ..MlpSpec::new([6, 8, 5, 4]) }), Features::Rows(rows(6))),
+        (ModelSpec::LeNet(lenet), Features::Rows(rows(64))),
+        (ModelSpec::Lstm(lstm), Features::Words(words)),
+    ];
+    models.into_iter().flat_map(|(model, x)| {
+        ["mean-field", "k-tied:1", "point"].map(|posterior| {
+            let mut spec = PosteriorSpec::new(posterior.parse().unwrap());
+            spec.init_scale = 0.2;
+            let network = model.init(&NetworkConfig::new(spec), &Device::flex()).unwrap();
+            (format!("{} {posterior}", model.name()), network, x.clone())
+        })
+    })
+}
+
+fn part(x: &Features, first: usize, rows: usize) -> Features {
+    match x {
+        Features::Rows(x) => Features::Rows(x.clone().narrow(0, first, rows)),
+        Features::Words(x) => Features::Words(x.clone().narrow(0, first, rows)),
+    }
+}
+
+fn numbers(output: Tensor<2>) -> Vec<f32> {
+    output.into_data().try_to_vec().unwrap()
+}
+
+#[test]
+fn a_network_whose_weights_are_drawn_says_what_it_says_under_that_draw() {
+    for (name, network, x) in networks() {
+        let passes = network.passes(x.clone()).unwrap();
+        for pass in [Pass::marginal(3, 2, 0), Pass::marginal(3, 4, 7), Pass::prediction(3, 2), Pass::Means] {
+            let (drawn, expected) = (network.drawn(&pass).unwrap(), numbers(passes(&network, &pass).unwrap()));
+            assert_eq!(numbers(passes(&drawn, &pass).unwrap()), expected, "{name} {pass:?}");
+            let directly = [&drawn, &network].map(|network| numbers(network.forward(x.clone(), &pass).unwrap()));
+            assert_eq!(directly[0], directly[1], "{name} {pass:?}");
+        }
+        // Nothing is left to draw but where noise is on sums: in the dense layers of a k-tied network, and in the first
+        // of any MLP.
+        let drawn = network.drawn(&Pass::marginal(3, 2, 0)).unwrap();
+        let left: Vec<&str> = drawn.weights().iter().filter(|weights| !weights.is_point()).map(|w| w.name()).collect();
+        let expected: &[&str] = match name.as_str() {
+            "mlp mean-field" => &["dense_1"],
+            "mlp k-tied:1" => &["dense_1", "dense_2", "dense_3"],
+            "lenet k-tied:1" => &["dense_1", "dense_2"],
+            _ => &[],
+        };
+        assert_eq!(left, expected, "{name}");
+    }
+}
+
+#[test]
+fn batches_that_share_draws_get_the_predictions_that_they_get_alone() {
+    let likelihood = |outputs, kind| Likelihood::new(kind, outputs, 1.0, &Device::flex()).unwrap();
+    for (name, network, x) in networks() {
+        let likelihood = match name.starts_with("lstm") {
+            true => likelihood(1, LikelihoodKind::Bernoulli),
+            false => likelihood(4, LikelihoodKind::Softmax),
+        };
+        let ensemble = Ensemble::new([(&network, &likelihood), (&network, &likelihood)]).unwrap();
+        let cuts = [(0, 2), (2, 1), (3, 4)];
+        let draws = Draws { samples: 3, seed: 8, first: 11 };
+        let together = cuts.map(|(first, rows)| part(&x, first, rows)).to_vec();
+        let together = ensemble.predict_batches(together, &draws, 0.9).unwrap();
+        for ((first, rows), found) in cuts.into_iter().zip(together) {
+            let draws = Draws { first: draws.first + first as u64, ..draws };
+            assert_eq!(ensemble.predict(part(&x, first, rows), &draws, 0.9).unwrap(), found, "{name} {first}");
+        }
+    }
 }
 
 #[test]
