@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ktied_kernels::ShapeError;
 
 use crate::checkpoint::CheckpointError;
+use crate::convert::ConvertError;
 
 use crate::data::DataError;
 use crate::foreign::ForeignError;
@@ -306,6 +307,9 @@ pub enum Error {
     /// Another library's posterior that cannot be read, understood or written.
     #[error(transparent)]
     Foreign(#[from] ForeignError),
+    /// A model that cannot be made Bayesian, or not be run so.
+    #[error(transparent)]
+    Convert(#[from] ConvertError),
 }
 
 /// What fallible functions of this crate return.

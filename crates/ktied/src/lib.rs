@@ -51,6 +51,7 @@ pub mod analyze;
 pub mod checkpoint;
 pub mod compress;
 pub mod config;
+pub mod convert;
 pub mod data;
 pub mod error;
 pub mod evaluate;

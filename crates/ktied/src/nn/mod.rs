@@ -22,5 +22,6 @@ pub use embedding::{Embedding, EmbeddingConfig};
 pub use layer::{LayerConfig, Weights};
 pub use linear::{Linear, LinearConfig, SumMoments};
 pub use lstm::{Lstm, LstmConfig};
+pub(crate) use pass::LayerNoise;
 pub use pass::{Estimator, Pass, Statistics};
 pub use pool::{Pool2d, Pool2dConfig, PoolKind};

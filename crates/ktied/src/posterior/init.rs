@@ -40,13 +40,13 @@ impl ScaleInit {
     }
 
     /// Stored scales: σ ~ N(scale, (scale/10)²), never below a tenth of it.
-    pub(super) fn raw(&self, z: f32) -> f32 {
+    pub(crate) fn raw(&self, z: f32) -> f32 {
         let scale = (self.scale as f32 * (1.0 + Self::SPREAD * z)).max(0.1 * self.scale as f32);
         raw_of(self.form, scale)
     }
 
     /// Logarithms of a factor of rank `rank`: N(½(ln scale − ln K), 0.1²), so that σ begins around `scale`.
-    pub(super) fn log_factor(&self, rank: usize, z: f32) -> f32 {
+    pub(crate) fn log_factor(&self, rank: usize, z: f32) -> f32 {
         (0.5 * (self.scale.ln() - (rank as f64).ln())) as f32 + Self::LOG_SPREAD * z
     }
 

@@ -1,0 +1,8 @@
+//! Models of burn that become Bayesian without knowing of it.
+
+mod errors;
+mod layers;
+mod passes;
+mod saving;
+mod support;
+mod transformer;
