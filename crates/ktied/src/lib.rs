@@ -45,6 +45,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A burn model of your own becomes Bayesian in one call: see [`convert`].
+//!
 //! Under it all lie the [operations](ops) on burn tensors, each with a fused CPU kernel and a portable path.
 
 pub mod analyze;

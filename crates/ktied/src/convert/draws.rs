@@ -113,3 +113,52 @@ impl Clone for Instance {
         Self::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use burn::tensor::Device;
+
+    use super::*;
+
+    #[test]
+    fn a_parameter_is_drawn_once_a_pass_and_its_clone_by_itself() {
+        let (current, instance, draws) = (Current::default(), Instance::new(), Cell::new(0));
+        let read = |instance: &Instance| {
+            current.weights(instance, 7, |_| {
+                draws.set(draws.get() + 1);
+                Tensor::<1>::zeros([2], &Device::flex())
+            })
+        };
+        assert!(read(&instance).is_none());
+        for pass in 1..4 {
+            let both = current.run(&Pass::prediction(1, pass), || (read(&instance), read(&instance))).unwrap();
+            assert!(both.0.is_some() && both.1.is_some());
+            assert_eq!(draws.get(), pass);
+        }
+        let clone = instance.clone();
+        current.run(&Pass::prediction(1, 0), || [read(&instance), read(&clone), read(&clone)]).unwrap();
+        assert_eq!(draws.get(), 5);
+        assert!(current.run(&Pass::Means, || read(&instance)).unwrap().is_none());
+    }
+
+    #[test]
+    fn noise_is_a_function_of_seed_draw_and_parameter() {
+        let (current, instance) = (Current::default(), Instance::new());
+        let key = |pass: Pass, layer| {
+            let found = Cell::new(None);
+            let draw = |key| {
+                found.set(Some(key));
+                Tensor::<1>::zeros([1], &Device::flex())
+            };
+            current.run(&pass, || current.weights(&instance, layer, draw)).unwrap();
+            found.get()
+        };
+        let first = key(Pass::prediction(1, 2), 3);
+        assert_eq!(first, key(Pass::prediction(1, 2), 3));
+        for other in [key(Pass::prediction(2, 2), 3), key(Pass::prediction(1, 1), 3), key(Pass::prediction(1, 2), 4)] {
+            assert!(other.is_some() && other != first);
+        }
+    }
+}

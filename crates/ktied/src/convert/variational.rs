@@ -76,6 +76,7 @@ impl Reparameterization for Variational {
 
 /// Standard deviations as they are stored.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "there is one for each tensor of a network, and it is short-lived")]
 pub(super) enum Scales {
     Free(Tensor<2>),
     Tied(Tensor<2>, Tensor<2>),

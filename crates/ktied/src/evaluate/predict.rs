@@ -118,17 +118,17 @@ impl<N: Network> Ensemble<N> {
             }
             Ok(output)
         })?;
-        let of_batch = |((rows, groups), draws): ((usize, Vec<Group>), Vec<(usize, Vec<f64>)>)| {
-            let rows = (0..rows).into_par_iter();
+        let batches = sums.iter().zip(&draws).map(|((rows, groups), draws)| {
+            let rows = (0..*rows).into_par_iter();
             match are_classes {
-                true => Predictions::Classes(rows.map(|row| class_of(&groups, row)).collect()),
+                true => Predictions::Classes(rows.map(|row| class_of(groups, row)).collect()),
                 false => {
-                    let of_row = |row| values_of(&groups, row, members, &draws, level);
+                    let of_row = |row| values_of(groups, row, members, draws, level);
                     Predictions::Values(rows.map(of_row).collect())
                 }
             }
-        };
-        Ok(sums.into_iter().zip(draws).map(of_batch).collect())
+        });
+        Ok(batches.collect())
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod errors;
 mod layers;
+mod learner;
 mod passes;
 mod saving;
 mod support;

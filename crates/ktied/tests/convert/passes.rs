@@ -52,6 +52,20 @@ fn a_weight_is_drawn_once_a_pass_and_anew_in_the_next() {
 }
 
 #[test]
+fn parameters_of_one_shape_have_noise_of_their_own() {
+    let model = converted([reads(&Device::flex()), reads(&Device::flex())], "mean-field");
+    let noise = |[a, b]: [Vec<f64>; 2], [c, d]: [Vec<f64>; 2]| {
+        let of = |drawn: Vec<f64>, mean: Vec<f64>| -> Vec<bool> {
+            drawn.iter().zip(&mean).map(|(drawn, mean)| drawn > mean).collect()
+        };
+        (of(a, c), of(b, d))
+    };
+    let weights = |pass: &Pass| model.run(pass, |m| [&m[0], &m[1]].map(|m| host(m.weight.val()))).unwrap();
+    let (first, second) = noise(weights(&training(0)), weights(&Pass::Means));
+    assert_ne!(first, second);
+}
+
+#[test]
 fn burns_lstm_has_one_draw_for_all_its_steps() {
     // It reads its weights at every step; folded into a plain LSTM they are read from one draw.
     let config = config("mean-field").with_scale(InitialScale::Absolute(0.5));
