@@ -70,6 +70,7 @@ pub mod prune;
 mod text;
 pub mod train;
 
+pub use convert::{Bayesian, BayesianConfig, bayesian};
 pub use error::{Error, Result};
 pub use ktied_kernels::activation::Activation;
 pub use ktied_kernels::adam::AdamStep;

@@ -108,9 +108,9 @@ impl Records {
     fn push_pixels(&mut self, block: &[u8], num_labels: usize) {
         let (start, record) = (self.pixels.len(), num_labels + WIDTH);
         self.pixels.resize(start + block.len() / record * WIDTH, 0);
-        let images = self.pixels[start..].par_chunks_exact_mut(WIDTH);
-        images.zip(block.par_chunks_exact(record)).for_each(|(image, record)| {
-            let (red, rest) = record[num_labels..].split_at(PLANE);
+        let (_, new) = self.pixels.split_at_mut(start);
+        new.par_chunks_exact_mut(WIDTH).zip(block.par_chunks_exact(record)).for_each(|(image, record)| {
+            let (red, rest) = record.split_at(num_labels).1.split_at(PLANE);
             let (green, blue) = rest.split_at(PLANE);
             let (pixels, _) = image.as_chunks_mut::<CHANNELS>();
             for (((pixel, &red), &green), &blue) in pixels.iter_mut().zip(red).zip(green).zip(blue) {

@@ -27,7 +27,7 @@ impl Digest {
             match reader.read(&mut buffer) {
                 Ok(0) => return Ok(len),
                 Ok(found) => {
-                    self.0.update(&buffer[..found]);
+                    self.0.update(buffer.get(..found).unwrap_or(&buffer));
                     len += found as u64;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -208,8 +208,8 @@ impl Digits {
     fn gather(&self, rows: &[usize]) -> Examples {
         let (images, _) = self.pixels.as_chunks::<NUM_PIXELS>();
         Examples {
-            inputs: rows.iter().flat_map(|&row| images[row].map(scaled)).collect(),
-            labels: rows.iter().map(|&row| self.labels[row]).collect(),
+            inputs: rows.iter().filter_map(|&row| images.get(row)).flat_map(|image| image.map(scaled)).collect(),
+            labels: rows.iter().filter_map(|&row| self.labels.get(row)).copied().collect(),
         }
     }
 }

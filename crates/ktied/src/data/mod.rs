@@ -14,6 +14,20 @@
 //! # Ok::<(), ktied::Error>(())
 //! ```
 
+// What strangers wrote is read here: whatever it is, it is answered with an error.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
 mod batcher;
 pub mod bounded;
 pub mod cifar;

@@ -57,7 +57,8 @@ impl Words {
             noise::random_words(self.key, self.next, &mut self.buffer);
         }
         self.next += 2;
-        u64::from(self.buffer[place]) | u64::from(self.buffer[place + 1]) << 32
+        let (pairs, _) = self.buffer.as_chunks::<2>();
+        pairs.get(place / 2).map_or(0, |[low, high]| u64::from(*low) | u64::from(*high) << 32)
     }
 }
 

@@ -19,18 +19,23 @@ pub const FIRST_WORD: u32 = 3;
 
 const SEPARATORS: &[u8] = b" !\"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n";
 
-const IS_SEPARATOR: [bool; 256] = {
-    let (mut table, mut i) = ([false; 256], 0);
-    while i < SEPARATORS.len() {
-        table[SEPARATORS[i] as usize] = true;
-        i += 1;
+/// Bit b says whether the byte b separates words: all that do are ASCII.
+const IS_SEPARATOR: u128 = {
+    let (mut bits, mut rest) = (0, SEPARATORS);
+    while let [byte, others @ ..] = rest {
+        bits |= 1 << *byte;
+        rest = others;
     }
-    table
+    bits
 };
+
+fn is_separator(byte: u8) -> bool {
+    byte < 128 && IS_SEPARATOR >> byte & 1 == 1
+}
 
 /// The words of a text that is in lower case already; separators are ASCII, so UTF-8 stays whole.
 fn words(lower: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
-    lower.split(|&byte| IS_SEPARATOR[usize::from(byte)]).filter(|word| !word.is_empty())
+    lower.split(|&byte| is_separator(byte)).filter(|word| !word.is_empty())
 }
 
 /// The words of a text, one space after each.

@@ -31,6 +31,20 @@
 //! # Ok::<(), ktied::Error>(())
 //! ```
 
+// What strangers wrote is read here: whatever it is, it is answered with an error.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unreachable,
+        clippy::todo,
+        clippy::unimplemented
+    )
+)]
+
 mod convention;
 mod error;
 mod file;

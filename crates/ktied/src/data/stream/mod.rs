@@ -83,6 +83,7 @@ impl Default for Row {
 
 impl Row {
     /// Makes it a row of numbers of this name, none yet; memory that is there is used again.
+    #[allow(clippy::unreachable, reason = "two lines before, it is made what it has to be")]
     pub fn begin_numbers(&mut self, name: impl ToString) -> &mut Vec<f64> {
         self.name = name.to_string();
         if let Content::Text(_) = self.content {
