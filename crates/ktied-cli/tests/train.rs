@@ -127,6 +127,48 @@ fn training_has_the_same_bits_on_any_number_of_threads() {
 }
 
 #[test]
+fn all_that_is_wrong_is_said_at_once() {
+    let folder = Folder::new("several");
+    let (run, file) = (folder.join("run"), folder.join("bad.toml"));
+    let refused = |args: &[&str], sentences: &[&str]| {
+        let (found, message) = code(args);
+        assert_eq!(found, Some(2), "{message}");
+        for sentence in sentences {
+            assert!(message.contains(sentence), "{sentence}: {message}");
+        }
+    };
+    // Names and values of a file and of --set.
+    std::fs::write(&file, "[train]\nepoch = 3\nbatch = 'many'\n[optim]\nlr = 1e-3\n").expect("a file");
+    let args = ["train", "--preset", "mlp-digits", "--config", &file, "--out", &run];
+    let set = ["--set", "modl.kind:3", "--set", "data.length:-1"].map(|text| text.replace(':', "="));
+    let set: Vec<&str> = set.iter().map(String::as_str).collect();
+    let (found, message) = code(&[&args[..], &set].concat());
+    assert_eq!(found, Some(2), "{message}");
+    for part in
+        ["bad.toml: there is no key `train.epoch`", "bad.toml: train.batch: ", "no key `modl.kind`", "data.length=-1"]
+    {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    // Values that no run can have.
+    std::fs::write(&file, "[train]\nbatch = 0\n[optim]\nlr = -1.0\n[posterior]\nkind = 'k-tied:99'\n").expect("a file");
+    refused(
+        &args,
+        &[
+            "3 things are wrong:",
+            "rank must be 1 to 64, got 99",
+            "optim.lr must be a positive finite number, got -1",
+            "train.batch must be at least 1, got 0",
+        ],
+    );
+    assert!(!Path::new(&run).exists(), "nothing is made before everything is checked");
+    // What a run cannot change.
+    ok(&digits(&run, &["--set", "train.steps=2"]));
+    let (found, message) = code(&digits(&run, &["--resume", "--set", "optim.lr=0.5", "--set", "prior.scale=0.7"]));
+    assert_eq!(found, Some(2), "{message}");
+    assert!(message.contains("optim.lr: the run in ") && message.contains("prior.scale: the run in "), "{message}");
+}
+
+#[test]
 fn every_way_to_fail_has_its_exit_code_and_its_sentence() {
     let folder = Folder::new("codes");
     let run = folder.join("run");

@@ -295,6 +295,12 @@ pub enum Error {
         /// What the data set has.
         found: &'static str,
     },
+    /// More than one thing at once.
+    #[error("{} things are wrong:{}", faults.len(), lines(faults))]
+    Several {
+        /// Each of them.
+        faults: Vec<Error>,
+    },
     /// A checkpoint that cannot be written, read or used.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
@@ -321,6 +327,18 @@ impl Error {
         Self::Io { action, path: path.into(), reason: error.to_string() }
     }
 
+    /// All of some errors as one; none if there is none.
+    pub(crate) fn all(mut faults: Vec<Self>) -> Result<()> {
+        match (faults.len(), faults.pop()) {
+            (1, Some(fault)) => Err(fault),
+            (_, Some(last)) => {
+                faults.push(last);
+                Err(Self::Several { faults })
+            }
+            (_, None) => Ok(()),
+        }
+    }
+
     /// `value`, if it is positive and finite.
     pub(crate) fn positive(what: &str, value: f64) -> Result<f64> {
         if value > 0.0 && value.is_finite() {
@@ -333,6 +351,11 @@ impl Error {
     pub(crate) fn finite(what: &str, value: f64) -> Result<f64> {
         if value.is_finite() { Ok(value) } else { Err(Self::NotFinite { what: what.into(), found: value }) }
     }
+}
+
+/// A line for each, so that a terminal shows them one below the other.
+fn lines(faults: &[Error]) -> String {
+    faults.iter().map(|fault| format!("\n  {fault}")).collect()
 }
 
 #[cfg(test)]

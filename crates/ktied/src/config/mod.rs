@@ -183,41 +183,47 @@ impl Config {
         toml::from_str(text).map_err(|error| wrong(error.to_string()))
     }
 
-    /// Refuses what no run could start with; the data and the network check the rest.
+    /// Refuses what no run could start with, all of it at once; the data check the rest.
     ///
     /// # Errors
-    /// The first key whose value cannot be.
+    /// Every key whose value cannot be ([`Error::Several`] if there are more than one).
     pub fn check(&self) -> Result<()> {
-        let at_least = |key: &str, least: usize, found: u64| match usize::try_from(found) {
-            Ok(value) if value < least => Err(Error::TooSmall { key: key.into(), least, found: value }),
-            _ => Ok(()),
-        };
-        self.model.layers(&self.posterior)?;
-        self.posterior.scale_init().check()?;
-        self.posterior.init_means.map_or(Ok(0.0), |scale| Error::positive("posterior.init_means", scale))?;
-        Error::positive("prior.scale", self.prior.scale)?;
-        at_least("prior.every", 1, self.prior.every)?;
-        at_least("estimator.draws", 1, self.estimator.draws)?;
-        Error::positive("likelihood.noise", self.likelihood.noise)?;
-        Error::positive("likelihood.temperature", self.likelihood.temperature)?;
-        for (key, value) in [
+        let positive = |key: &str, value: Option<f64>| value.map_or(Ok(()), |v| Error::positive(key, v).map(drop));
+        let network = [
+            self.model.layers(&self.posterior).map(drop),
+            self.posterior.scale_init().check(),
+            positive("posterior.init_means", self.posterior.init_means),
+        ];
+        let numbers = [
+            ("prior.scale", Some(self.prior.scale)),
+            ("likelihood.noise", Some(self.likelihood.noise)),
+            ("likelihood.temperature", Some(self.likelihood.temperature)),
             ("optim.lr", Some(self.optim.lr)),
             ("optim.scale_lr", self.optim.scale_lr),
             ("optim.clip", self.optim.clip),
             ("anneal.per_batch", self.anneal.per_batch),
             ("anneal.epochs", self.anneal.epochs),
-        ] {
-            value.map_or(Ok(0.0), |value| Error::positive(key, value))?;
-        }
-        if self.anneal.per_batch.is_some() && self.anneal.epochs.is_some() {
-            return Err(Error::Contradiction { keys: "anneal.per_batch and anneal.epochs" });
-        }
-        at_least("train.batch", 1, self.train.batch as u64)?;
-        at_least("train.validate_draws", 1, self.train.validate_draws)?;
-        at_least("train.keep", 1, self.train.keep as u64)?;
-        at_least("train.log_every", 1, self.train.log_every)?;
-        self.train.patience.map_or(Ok(()), |patience| at_least("train.patience", 1, patience))?;
-        self.train.checkpoint_steps.map_or(Ok(()), |steps| at_least("train.checkpoint_steps", 1, steps))
+        ];
+        let counts = [
+            ("prior.every", Some(self.prior.every)),
+            ("estimator.draws", Some(self.estimator.draws)),
+            ("train.batch", Some(self.train.batch as u64)),
+            ("train.validate_draws", Some(self.train.validate_draws)),
+            ("train.keep", Some(self.train.keep as u64)),
+            ("train.log_every", Some(self.train.log_every)),
+            ("train.patience", self.train.patience),
+            ("train.checkpoint_steps", self.train.checkpoint_steps),
+        ];
+        let counts = counts.map(|(key, found)| match found {
+            Some(0) => Err(Error::TooSmall { key: key.into(), least: 1, found: 0 }),
+            _ => Ok(()),
+        });
+        let both = self.anneal.per_batch.is_some() && self.anneal.epochs.is_some();
+        let contradiction = Error::Contradiction { keys: "anneal.per_batch and anneal.epochs" };
+        let numbers = numbers.map(|(key, value)| positive(key, value));
+        let all =
+            network.into_iter().chain(numbers).chain(counts).chain([if both { Err(contradiction) } else { Ok(()) }]);
+        Error::all(all.filter_map(Result::err).collect())
     }
 
     /// What the network is made of besides its sizes.

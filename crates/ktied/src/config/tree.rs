@@ -34,6 +34,9 @@ pub enum KeyError {
         /// What is wrong with it.
         reason: String,
     },
+    /// More than one key.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<KeyError>),
 }
 
 /// A configuration as a tree of names.
@@ -58,17 +61,24 @@ impl Tree {
     /// Puts the values of a file in; what it does not name stays.
     ///
     /// # Errors
-    /// If it names a key that does not exist, or gives one a value that cannot be; nothing is changed then.
+    /// If it names keys that do not exist, or gives some values that cannot be: all of them at once
+    /// ([`KeyError::Several`]), and nothing is changed then.
     pub fn overlay(&mut self, file: &toml::Table) -> Result<(), KeyError> {
         let mut changed = self.clone();
         // The kind of model decides which keys there are, so it goes first.
         if let Some(toml::Value::String(kind)) = file.get("model").and_then(|model| model.get("kind")) {
             changed.set("model.kind", kind)?;
         }
-        for (name, value) in file {
-            changed.put_all(name, value)?;
+        let mut faults = vec![];
+        file.iter().for_each(|(name, value)| changed.put_all(name, value, &mut faults));
+        match (faults.len(), faults.pop()) {
+            (_, None) => *self = changed,
+            (1, Some(fault)) => return Err(fault),
+            (_, Some(last)) => {
+                faults.push(last);
+                return Err(KeyError::Several(faults));
+            }
         }
-        *self = changed;
         Ok(())
     }
 
@@ -98,12 +108,18 @@ impl Tree {
         self.0.pointer(&pointer).ok_or_else(|| self.unknown(key))
     }
 
-    fn put_all(&mut self, key: &str, value: &toml::Value) -> Result<(), KeyError> {
+    /// Puts in what can be, and notes what cannot.
+    fn put_all(&mut self, key: &str, value: &toml::Value, faults: &mut Vec<KeyError>) {
+        let is_table = self.place(key).is_ok_and(|place| place.is_object());
+        if let (toml::Value::Table(entries), true) = (value, is_table) {
+            return entries.iter().for_each(|(name, value)| self.put_all(&format!("{key}.{name}"), value, faults));
+        }
+        faults.extend(self.put_toml(key, value).err());
+    }
+
+    fn put_toml(&mut self, key: &str, value: &toml::Value) -> Result<(), KeyError> {
         let is_table = self.place(key)?.is_object();
         match (value, is_table) {
-            (toml::Value::Table(entries), true) => {
-                entries.iter().try_for_each(|(name, value)| self.put_all(&format!("{key}.{name}"), value))
-            }
             (_, true) => Err(KeyError::Kind { key: key.into(), expected: "a table", found: value.to_string() }),
             (toml::Value::Table(_), false) => {
                 Err(KeyError::Kind { key: key.into(), expected: "one value", found: "a table".into() })

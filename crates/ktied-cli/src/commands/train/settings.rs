@@ -43,14 +43,15 @@ pub(crate) fn resumed(train: &Train, stored: Config) -> Result<Config, Failure> 
             asked
         }
     };
+    let mut refused = vec![];
     for key in tree.keys() {
         let (was, wanted) = (tree.get(&key).map_err(usage)?.clone(), asked.get(&key).map_err(usage)?.clone());
         if was == wanted {
             continue;
         }
         if !CHANGEABLE.contains(&key.as_str()) {
-            let sentence = format!("{key}: the run in {} has {was}, got {wanted}", train.out.display());
-            return Err(Failure::Usage(sentence));
+            refused.push(format!("{key}: the run in {} has {was}, got {wanted}", train.out.display()));
+            continue;
         }
         let text = match &wanted {
             serde_json::Value::Null => "none".into(),
@@ -59,7 +60,13 @@ pub(crate) fn resumed(train: &Train, stored: Config) -> Result<Config, Failure> 
         };
         tree.set(&key, &text).map_err(usage)?;
     }
+    together(refused)?;
     tree.config().map_err(usage)
+}
+
+/// All sentences as one failure, a line each; none if there is none.
+fn together(sentences: Vec<String>) -> Result<(), Failure> {
+    if sentences.is_empty() { Ok(()) } else { Err(Failure::Usage(sentences.join("\n"))) }
 }
 
 /// None if the arguments name neither a preset nor a file.
@@ -76,11 +83,18 @@ fn tree_of(train: &Train) -> Result<Option<Tree>, Failure> {
         (None, Some(_)) => Preset::MlpMnist,
         (None, None) => return Ok(None),
     };
-    let mut tree = Tree::of(&preset.config());
-    if let (Some((_, table)), Some(path)) = (&file, &train.config) {
-        tree.overlay(table).map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))?;
+    let (mut tree, mut wrong) = (Tree::of(&preset.config()), vec![]);
+    if let (Some((_, table)), Some(path)) = (&file, &train.config)
+        && let Err(error) = tree.overlay(table)
+    {
+        let all = if let KeyError::Several(all) = error { all } else { vec![error] };
+        wrong.extend(all.iter().map(|error| format!("{}: {error}", path.display())));
     }
-    flags(train, &mut tree)?;
+    match flags(train, &mut tree) {
+        Err(Failure::Usage(sentences)) => wrong.push(sentences),
+        other => other?,
+    }
+    together(wrong)?;
     Ok(Some(tree))
 }
 
@@ -115,7 +129,14 @@ fn flags(train: &Train, tree: &mut Tree) -> Result<(), Failure> {
         // Whoever says epochs does not mean a preset's steps.
         tree.set("train.steps", "none").map_err(usage)?;
     }
-    train.set.iter().try_for_each(|assignment| assign(tree, assignment))?;
+    let mut wrong = vec![];
+    for assignment in &train.set {
+        match assign(tree, assignment) {
+            Err(Failure::Usage(sentence)) => wrong.push(sentence),
+            other => other?,
+        }
+    }
+    together(wrong)?;
     let mut config = tree.config().map_err(usage)?;
     config.data = config.data.located();
     *tree = Tree::of(&config);
