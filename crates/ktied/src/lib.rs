@@ -57,6 +57,7 @@ pub mod convert;
 pub mod data;
 pub mod error;
 pub mod evaluate;
+pub mod files;
 pub mod foreign;
 pub mod linalg;
 pub mod models;

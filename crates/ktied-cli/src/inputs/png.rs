@@ -3,7 +3,6 @@
 //! What is transparent lies on white; colours become grey by the luma of Rec. 601, (299 R + 587 G + 114 B)/1000; a grey image
 //! has three equal colours. Sixteen bits keep all their precision. An animated image is its first picture.
 
-use std::fs::File;
 use std::io::{BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -100,7 +99,7 @@ fn images_of(folder: &Path) -> Result<Vec<PathBuf>, DataError> {
 
 /// The image's pixels from 0 to 255, `[H, W, C]`, if it is of this shape but for the channels.
 fn read(path: &Path, [height, width, channels]: [usize; 3], out: &mut Vec<f64>) -> Result<(), Fault> {
-    let file = File::open(path).map_err(|error| Fault::Read { message: error.to_string() })?;
+    let file = ktied::files::open(path).map_err(|error| Fault::Read { message: error.to_string() })?;
     let mut decoder = Decoder::new_with_limits(BufReader::new(file), Limits { bytes: MAX_DECODER_BYTES });
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);

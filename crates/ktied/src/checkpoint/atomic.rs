@@ -102,7 +102,7 @@ pub(super) fn read_file(path: &Path, most: u64) -> Result<Vec<u8>> {
         ErrorKind::NotFound => CheckpointError::damaged(path, Damage::Missing),
         _ => CheckpointError::io("read", path, &error),
     };
-    let file = File::open(path).map_err(fail)?;
+    let file = crate::files::open(path).map_err(fail)?;
     let found = file.metadata().map_err(fail)?.len();
     if found > most {
         return Err(CheckpointError::damaged(path, Damage::TooLong { most, found }));

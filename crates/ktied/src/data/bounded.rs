@@ -7,6 +7,7 @@ use std::path::Path;
 use flate2::bufread::GzDecoder;
 
 use super::error::{DataError, Fault, product};
+use crate::files;
 
 /// The most bytes that one file or array may have: two gibibytes.
 pub const MAX_BYTES: usize = 1 << 31;
@@ -81,7 +82,7 @@ pub(crate) fn with_contents<T>(
 }
 
 pub(crate) fn open(path: &Path) -> Result<File, DataError> {
-    File::open(path).map_err(|error| DataError::io("open", path, &error))
+    files::open(path).map_err(|error| DataError::io("open", path, &error))
 }
 
 pub(crate) fn no_more(file: &mut impl BufRead) -> Result<(), Fault> {

@@ -19,7 +19,7 @@ pub use fit::{Outcome, Watch, fit};
 pub use model::Model;
 pub(crate) use optim::Moments;
 pub use optim::{Adam, AdamConfig, AdamRule, LearningRates, grad_norm};
-pub use run::{Run, Writer};
+pub use run::{MAX_CONFIG_BYTES, Run, Writer};
 pub use snr::Snr;
 pub use state::{Best, Exact, State, Window};
 pub use trainer::{EVALUATION_BATCH, StepReport, Trainer};

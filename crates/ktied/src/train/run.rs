@@ -7,6 +7,10 @@ use super::events::EventLog;
 use crate::checkpoint::{Checkpoint, RunLock, Skipped, Store, write_file};
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::files;
+
+/// Longest configuration that is read.
+pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 const CONFIG: &str = "config.toml";
 const EVENTS: &str = "events.jsonl";
@@ -70,7 +74,7 @@ impl Run {
     /// If the file cannot be read, or is no whole configuration.
     pub fn config(&self) -> Result<Config> {
         let path = self.folder.join(CONFIG);
-        let text = fs::read_to_string(&path).map_err(|error| Error::io("read", &path, &error))?;
+        let text = files::read_text(&path, MAX_CONFIG_BYTES).map_err(|error| Error::io("read", &path, &error))?;
         Config::from_toml(&text).map_err(|error| Error::BadConfig { path, reason: error.to_string() })
     }
 
@@ -84,7 +88,7 @@ impl Run {
 
     /// The step that `best` names, if a validation has chosen one.
     pub fn best(&self) -> Option<u64> {
-        let text = fs::read_to_string(self.folder.join(BEST)).ok()?;
+        let text = files::read_text(&self.folder.join(BEST), MAX_CONFIG_BYTES).ok()?;
         text.trim().strip_prefix("step-")?.parse().ok()
     }
 

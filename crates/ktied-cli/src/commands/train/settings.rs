@@ -1,10 +1,11 @@
 //! Preset, file, flags and `--set`, in this order, each over the ones before.
 
-use std::fs;
 use std::path::Path;
 
 use ktied::config::{Config, KeyError, Preset, Tree};
+use ktied::files;
 use ktied::models::ModelSpec;
+use ktied::train::MAX_CONFIG_BYTES;
 
 use crate::args::Train;
 use crate::exit::Failure;
@@ -100,7 +101,7 @@ fn tree_of(train: &Train) -> Result<Option<Tree>, Failure> {
 
 /// A TOML file: the preset that it changes, if it names one, and the changes.
 fn read(path: &Path) -> Result<(Option<Preset>, toml::Table), Failure> {
-    let text = fs::read_to_string(path).map_err(|error| ktied::Error::io("read", path, &error))?;
+    let text = files::read_text(path, MAX_CONFIG_BYTES).map_err(|error| ktied::Error::io("read", path, &error))?;
     let wrong = |reason: &dyn std::fmt::Display| Failure::Usage(format!("{}: {reason}", path.display()));
     let mut table: toml::Table = toml::from_str(&text).map_err(|error| wrong(&error.message()))?;
     let preset = match table.remove("preset") {
