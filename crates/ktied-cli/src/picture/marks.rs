@@ -130,7 +130,7 @@ impl Plot {
     fn phase(&self, svg: &mut Svg, series: &Series, look: Look) {
         let place = |datum: Option<&Datum>| Some(self.x.place(datum?.x)?.clamp(0.0, 1.0));
         if let (Some(from), Some(to)) = (place(series.data.first()), place(series.data.last())) {
-            shade(svg, self.at((from, 1.0)), self.at((to, 0.0)), look);
+            shade(svg, self.at((from, 1.0)), self.at((to, 0.0)), look.colour);
         }
     }
 
@@ -163,7 +163,7 @@ impl Plot {
 pub(super) fn sample(svg: &mut Svg, series: &Series, look: Look, (left, y): (f64, f64), width: f64) {
     let line = || path([(left, y), (left + width, y)].into_iter());
     match series.mark {
-        Mark::Band | Mark::Phase => shade(svg, (left, y - 4.0), (left + width, y + 4.0), look),
+        Mark::Band | Mark::Phase => shade(svg, (left, y - 4.0), (left + width, y + 4.0), look.colour),
         Mark::Bars { .. } => bar(svg, (left, y - 4.0), (left + width, y + 4.0), look),
         Mark::Markers => {}
         _ => stroke(svg, &line(), look),
@@ -191,10 +191,10 @@ fn stroke(svg: &mut Svg, path: &str, look: Look) {
 }
 
 /// An area without an outline.
-fn shade(svg: &mut Svg, (left, top): (f64, f64), (right, bottom): (f64, f64), look: Look) {
+fn shade(svg: &mut Svg, (left, top): (f64, f64), (right, bottom): (f64, f64), colour: &str) {
     let place: super::svg::Attributes<'_> =
         &[("x", &left), ("y", &top), ("width", &(right - left)), ("height", &(bottom - top))];
-    svg.leaf("rect", &[place, &[("fill", &look.colour), ("fill-opacity", &0.2)]].concat());
+    svg.leaf("rect", &[place, &[("fill", &colour), ("fill-opacity", &0.14)]].concat());
 }
 
 fn bar(svg: &mut Svg, (left, top): (f64, f64), (right, bottom): (f64, f64), look: Look) {

@@ -57,6 +57,7 @@ type Begin = fn(&Figure, &mut Svg, &[Box<dyn Placed + '_>], f64, f64);
 
 /// Room around the figure, and between its panels.
 const MARGIN: f64 = 16.0;
+const INLINE_MARGIN: f64 = 3.0;
 const GAP: f64 = 26.0;
 /// Narrower figures would have no room for a title.
 const MIN_WIDTH: f64 = 200.0;
@@ -64,12 +65,12 @@ const MIN_WIDTH: f64 = 200.0;
 impl Figure {
     /// The picture as an SVG document, the same bytes for the same figure.
     pub(crate) fn to_svg(&self) -> String {
-        self.draw(Svg::default(), Self::begin)
+        self.draw(Svg::default(), MARGIN, Self::begin)
     }
 
     /// The picture as an element of a page, which has its own colours and titles.
     pub(crate) fn to_inline(&self) -> String {
-        self.draw(Svg::without_titles(), Self::begin_inline)
+        self.draw(Svg::without_titles(), INLINE_MARGIN, Self::begin_inline)
     }
 
     /// The PNG of [`to_svg`](Self::to_svg), twice as large.
@@ -77,20 +78,20 @@ impl Figure {
         raster::png(&self.to_svg())
     }
 
-    fn draw(&self, mut svg: Svg, begin: Begin) -> String {
+    fn draw(&self, mut svg: Svg, margin: f64, begin: Begin) -> String {
         let placed: Vec<Box<dyn Placed + '_>> = self.panels.iter().map(Panel::place).collect();
         let grid = Grid::new(&placed, self.columns.max(1));
-        let width = (grid.width() + 2.0 * MARGIN).max(MIN_WIDTH).ceil();
-        let title = font::wrap(&self.title, FIGURE_SIZE, width - 2.0 * MARGIN);
+        let width = (grid.width() + 2.0 * margin).max(MIN_WIDTH).ceil();
+        let title = font::wrap(&self.title, FIGURE_SIZE, width - 2.0 * margin);
         let title_height = title.len() as f64 * FIGURE_SIZE * LINE + if title.is_empty() { 0.0 } else { 8.0 };
-        let top = (MARGIN + title_height).ceil();
-        begin(self, &mut svg, &placed, width, (top + grid.height() + MARGIN).ceil());
+        let top = (margin + title_height).ceil();
+        begin(self, &mut svg, &placed, width, (top + grid.height() + margin).ceil());
         for (index, line) in title.iter().enumerate() {
-            svg.label((MARGIN, MARGIN + (index as f64 * LINE + 0.9) * FIGURE_SIZE), FIGURE_SIZE, Anchor::Start, line);
+            svg.label((margin, margin + (index as f64 * LINE + 0.9) * FIGURE_SIZE), FIGURE_SIZE, Anchor::Start, line);
         }
         for (index, panel) in placed.iter().enumerate() {
             let (left, plot_top) = grid.corner(index);
-            panel.draw(&mut svg, MARGIN + left, top + plot_top);
+            panel.draw(&mut svg, margin + left, top + plot_top);
         }
         svg.finish()
     }

@@ -11,7 +11,7 @@ use crate::log::{number, step};
 use crate::picture::{Axis, Mark, Series};
 
 /// Series with so few points show them.
-const FEW: usize = 40;
+const FEW: usize = 15;
 /// Plots of which there is one a layer are smaller.
 const COLUMNS_OF_LAYER: usize = 120;
 /// The last colour of series, which no run has unless there are seven.
@@ -63,7 +63,7 @@ pub(super) fn gradient_snr(runs: &[RunView]) -> Vec<Plot> {
         let title = format!("Signal-to-noise ratio, {}", short(layer));
         let plot =
             Plot::new(format!("snr-{}", index + 1), title, Axis::linear("step"), Axis::linear("E[g²]/Var[g]"), lines);
-        Plot { can_be_log: true, columns: COLUMNS_OF_LAYER, ..plot }
+        Plot { can_be_log: true, starts_log: true, columns: COLUMNS_OF_LAYER, ..plot }
     };
     layers.into_iter().enumerate().map(plot).collect()
 }

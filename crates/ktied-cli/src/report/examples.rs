@@ -14,15 +14,12 @@ const MOST_CLASSES: usize = 5;
 const MOST_COLUMNS: usize = 12;
 
 pub(super) fn write(html: &mut Html, runs: &[RunView]) {
-    for (run, examples) in runs.iter().filter_map(|run| Some((run, run.examples.as_ref()?))) {
-        let tag = format!("run-{}", run.index);
-        html.around("details", &[("data-tag", tag.as_str()), ("open", "")], |html| {
-            html.around("summary", &[], |html| {
-                super::page::swatch(html, run.index);
-                html.name(&run.name);
-            });
+    let with_examples = runs.iter().filter_map(|run| Some((run, run.examples.as_ref()?)));
+    for (place, (run, examples)) in with_examples.enumerate() {
+        super::page::folded(html, run, place == 0, |html| {
             let Examples { samples, split, count, .. } = examples;
-            let of = format!("Of {} {split} examples, by {samples} draws.", grouped(*count));
+            let draws = if *samples == 1 { "one draw".into() } else { format!("{} draws", grouped(*samples as usize)) };
+            let of = format!("Of {} {split} examples, by {draws}.", grouped(*count));
             html.words("p", &[("class", "quiet")], &of);
             group(html, "The most certain", &examples.most, split);
             group(html, "The least certain", &examples.least, split);
@@ -31,7 +28,7 @@ pub(super) fn write(html: &mut Html, runs: &[RunView]) {
 }
 
 fn group(html: &mut Html, heading: &str, examples: &[Example], split: &str) {
-    html.words("h4", &[], heading);
+    html.words("h3", &[], heading);
     html.around("div", &[("class", "examples")], |html| {
         examples.iter().for_each(|example| write_example(html, example, split));
     });

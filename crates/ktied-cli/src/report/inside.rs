@@ -45,13 +45,9 @@ pub(super) fn spectra(runs: &[RunView]) -> Vec<Plot> {
 
 /// The maps of every run that has standard deviations.
 pub(super) fn write_maps(html: &mut Html, runs: &[RunView]) {
-    for run in runs.iter().filter(|run| run.layers.iter().any(|layer| !layer.maps.is_empty())) {
-        let tag = format!("run-{}", run.index);
-        html.around("details", &[("data-tag", tag.as_str()), ("open", "")], |html| {
-            html.around("summary", &[], |html| {
-                super::page::swatch(html, run.index);
-                html.name(&run.name);
-            });
+    let with_maps = runs.iter().filter(|run| run.layers.iter().any(|layer| !layer.maps.is_empty()));
+    for (place, run) in with_maps.enumerate() {
+        super::page::folded(html, run, place == 0, |html| {
             run.layers.iter().filter(|layer| !layer.maps.is_empty()).for_each(|layer| write_layer(html, layer));
         });
     }
@@ -60,7 +56,7 @@ pub(super) fn write_maps(html: &mut Html, runs: &[RunView]) {
 fn write_layer(html: &mut Html, layer: &LayerView) {
     let extents = layer.maps.iter().filter_map(|(_, cells, _)| cells.extent());
     let Some(range) = extents.reduce(|(low, high), (l, h)| (low.min(l), high.max(h))) else { return };
-    html.around("h4", &[], |html| {
+    html.around("h3", &[], |html| {
         html.name(&layer.name);
         html.text(&format!(", {} inputs × {} outputs", grouped(layer.rows), grouped(layer.cols)));
     });

@@ -133,6 +133,19 @@ pub(super) fn swatch(html: &mut Html, run: usize) {
     ));
 }
 
+/// What belongs to one run, and can be folded away.
+pub(super) fn folded(html: &mut Html, run: &RunView, is_open: bool, inside: impl FnOnce(&mut Html)) {
+    let tag = format!("run-{}", run.index);
+    let attributes = [("data-tag", tag.as_str()), ("open", "")];
+    html.around("details", if is_open { &attributes } else { &attributes[..1] }, |html| {
+        html.around("summary", &[], |html| {
+            swatch(html, run.index);
+            html.name(&run.name);
+        });
+        inside(html);
+    });
+}
+
 fn sections(html: &mut Html, runs: &[RunView], plots: &Plots) {
     let mut numbers = SECTIONS.iter();
     let mut section = |html: &mut Html, inside: &dyn Fn(&mut Html)| {
@@ -157,7 +170,7 @@ fn sections(html: &mut Html, runs: &[RunView], plots: &Plots) {
     });
     section(html, &|html| {
         let words = "E[g²]/Var[g] of the gradients of the parameters of σ over ten batches, the mean over a layer. At 1 there is \
-                     noise only; the larger, the faster σ can be learned.";
+                     noise only; the larger, the faster σ can be learned. Parameters whose gradient hardly changes pull the mean up.";
         grid(html, &plots.snr, words, "No run has measured it: train with --set train.snr=true.");
     });
     section(html, &|html| {
@@ -185,7 +198,7 @@ fn sections(html: &mut Html, runs: &[RunView], plots: &Plots) {
         inside::write_maps(html, runs);
     });
     section(html, &|html| {
-        let words = "Left of the diagonal a run is less sure than it could be, right of it too sure. Risk and coverage: the share \
+        let words = "Bars above the diagonal: a run is less sure than it could be; below: too sure. Risk and coverage: the share \
                      of wrong answers when only the most confident examples are answered.";
         let both: Vec<&Plot> = plots.risk.iter().chain(&plots.reliability).collect();
         write_grid(html, &both, words, "No run was judged on classes.");

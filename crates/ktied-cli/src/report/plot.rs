@@ -55,6 +55,8 @@ pub(crate) struct Plot {
     pub(crate) others: Vec<Series>,
     /// Whether a reader may want the y axis to be logarithmic.
     pub(crate) can_be_log: bool,
+    /// Whether it is so at first.
+    pub(crate) starts_log: bool,
     /// The only run that it is about, if it is.
     pub(crate) run: Option<usize>,
     /// Most columns that a line is thinned to.
@@ -64,7 +66,7 @@ pub(crate) struct Plot {
 impl Plot {
     pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, x: Axis, y: Axis, lines: Vec<Line>) -> Self {
         let (id, title, others) = (id.into(), title.into(), Vec::new());
-        Self { id, title, x, y, lines, others, can_be_log: false, run: None, columns: COLUMNS }
+        Self { id, title, x, y, lines, others, can_be_log: false, starts_log: false, run: None, columns: COLUMNS }
     }
 
     /// Whether any line has a value that can be drawn.
@@ -172,15 +174,16 @@ impl Plot {
         html.around("div", &[("class", "under")], |html| {
             if self.has_log_axis() {
                 html.around("label", &[], |html| {
-                    html.open("input", &[("type", "checkbox"), ("class", "log-axis")]);
+                    let attributes = [("type", "checkbox"), ("class", "log-axis"), ("checked", "")];
+                    html.open("input", if self.starts_log { &attributes } else { &attributes[..2] });
                     html.text(" logarithmic axis");
                 });
             }
-            let mut kinds: Vec<(usize, &str)> = self.lines.iter().map(|line| (line.dash, line.what.as_str())).collect();
-            kinds.sort_unstable();
-            kinds.dedup();
+            let mut kinds: Vec<&Line> = self.lines.iter().collect();
+            kinds.sort_by_key(|line| line.dash);
+            kinds.dedup_by_key(|line| (line.dash, line.what.as_str()));
             if kinds.len() > 1 {
-                kinds.iter().for_each(|(dash, what)| key(html, *dash, what));
+                kinds.into_iter().for_each(|line| key(html, line));
             }
             let all: usize = self.lines.iter().map(|line| line.points.len()).sum();
             let drawn: usize = self.drawn().iter().map(Vec::len).sum();
@@ -193,16 +196,31 @@ impl Plot {
     }
 }
 
-/// A sample of a dash with what it means.
-fn key(html: &mut Html, dash: usize, what: &str) {
+/// A sample of a line, or of a bar, with what it means.
+fn key(html: &mut Html, line: &Line) {
+    let shape = match line.mark {
+        Mark::Bars { .. } => {
+            "<rect x=\"8\" width=\"12\" height=\"8\" fill=\"currentColor\" fill-opacity=\"0.6\"/>".to_owned()
+        }
+        _ => {
+            let dash = if line.mark == Mark::LineMarkers { "none" } else { crate::picture::dash(line.dash) };
+            let path = "<path d=\"M0 4H28\" stroke=\"currentColor\" stroke-width=\"2\" fill=\"none\"";
+            format!("{path} stroke-dasharray=\"{dash}\"/>{}", marker(line))
+        }
+    };
     html.around("span", &[("class", "key")], |html| {
-        let dashes = crate::picture::dash(dash);
-        html.trusted(&format!(
-            "<svg viewBox=\"0 0 28 8\" aria-hidden=\"true\"><path d=\"M0 4H28\" stroke=\"currentColor\" stroke-width=\"2\" \
-             stroke-dasharray=\"{dashes}\" fill=\"none\"/></svg>"
-        ));
-        html.text(&super::html::short(what));
+        html.trusted(&format!("<svg viewBox=\"0 0 28 8\" aria-hidden=\"true\">{shape}</svg>"));
+        html.text(&line.what);
     });
+}
+
+/// The marker of a line that has some.
+fn marker(line: &Line) -> &'static str {
+    match (line.mark, line.dash) {
+        (Mark::LineMarkers, 0) => "<circle cx=\"14\" cy=\"4\" r=\"3.5\" fill=\"currentColor\"/>",
+        (Mark::LineMarkers, _) => "<rect x=\"11\" y=\"1\" width=\"6\" height=\"6\" fill=\"currentColor\"/>",
+        _ => "",
+    }
 }
 
 /// A number in six digits, which is more than a plot can show; null if it is not finite.

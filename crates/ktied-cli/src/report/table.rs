@@ -85,10 +85,12 @@ pub(super) fn write(html: &mut Html, runs: &[RunView]) {
 }
 
 fn headings(html: &mut Html, metrics: &[&Metric]) {
-    let mut heading = |name: &str| html.words("th", &[("scope", "col")], name);
-    ["run", "data", "posterior", "parameters", "steps"].into_iter().for_each(&mut heading);
-    metrics.iter().for_each(|metric| heading(metric.heading));
-    ["KL/N", "time", "judged on"].into_iter().for_each(&mut heading);
+    let mut heading = |name: &str, class: &str| html.words("th", &[("scope", "col"), ("class", class)], name);
+    ["run", "data", "posterior"].into_iter().for_each(|name| heading(name, "words"));
+    ["parameters", "steps", "time"].into_iter().for_each(|name| heading(name, "number"));
+    metrics.iter().for_each(|metric| heading(metric.heading, "number"));
+    heading("KL/N", "number");
+    heading("judged on", "words");
 }
 
 fn row(html: &mut Html, run: &RunView, runs: &[RunView], metrics: &[&Metric]) {
@@ -100,6 +102,7 @@ fn row(html: &mut Html, run: &RunView, runs: &[RunView], metrics: &[&Metric]) {
     html.words("td", &[("class", "words")], &run.config.posterior.kind.to_string());
     html.words("td", &[], &grouped(run.parameters));
     html.words("td", &[], &steps(run).map_or("–".into(), |steps| grouped(steps as usize)));
+    html.words("td", &[], &run.log.seconds().map_or("–".into(), duration));
     for metric in metrics {
         match measured(run, metric) {
             Some(measured) => value(html, measured, metric, is_best(run, runs, metric)),
@@ -108,8 +111,7 @@ fn row(html: &mut Html, run: &RunView, runs: &[RunView], metrics: &[&Metric]) {
     }
     let kl = run.judged.as_ref().filter(|_| !run.is_point()).and_then(|judged| judged.number("kl_per_example"));
     html.words("td", &[], &kl.map_or("–".into(), |kl| decimals(kl, 4)));
-    html.words("td", &[], &run.log.seconds().map_or("–".into(), duration));
-    html.words("td", &[("class", "words")], &judged_words(run));
+    html.around("td", &[("class", "words")], |html| html.words("span", &[("class", "judged")], &judged_words(run)));
 }
 
 fn steps(run: &RunView) -> Option<u64> {
