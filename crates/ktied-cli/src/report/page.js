@@ -1,7 +1,6 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const SVG = "http://www.w3.org/2000/svg";
 
   // Runs that a reader has hidden.
   const hidden = new Set();
@@ -128,7 +127,7 @@
     cross(svg, x, top, height) {
       let line = svg.querySelector(".cross");
       if (!line) {
-        line = document.createElementNS(SVG, "path");
+        line = document.createElementNS(svg.namespaceURI, "path");
         line.setAttribute("class", "cross");
         svg.append(line);
       }

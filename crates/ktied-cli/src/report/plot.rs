@@ -9,7 +9,7 @@ use crate::picture::{Axis, Chart, Figure, Mark, Panel, Scale, Series};
 use crate::table::grouped;
 
 /// Width and height of a plot without its labels: on a phone about their own size, beside each other on a desk.
-const SIZE: (f64, f64) = (330.0, 220.0);
+const SIZE: (f64, f64) = (285.0, 195.0);
 
 /// One line, or one set of bars, of one run.
 #[derive(Clone, Debug)]

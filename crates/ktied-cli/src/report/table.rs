@@ -141,7 +141,7 @@ fn value(html: &mut Html, measured: Measured, metric: &Metric, is_best: bool) {
             html.words("span", &[("class", "error")], &format!(" ± {}", say(error)));
         }
         if let Some(error) = measured.sem_draws.filter(|error| error.is_finite()) {
-            html.words("span", &[("class", "error draws")], &format!(" (draws ± {})", say(error)));
+            html.words("span", &[("class", "error draws")], &format!(" draws ± {}", say(error)));
         }
     });
 }
