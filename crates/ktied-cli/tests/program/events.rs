@@ -56,12 +56,12 @@ fn documented() -> BTreeSet<(String, String)> {
 /// Runs that between them write everything that can be in a log: classes, numbers, scales, ratios.
 fn runs(folder: &Folder) -> [String; 2] {
     let table = folder.join("table.csv");
-    let rows: String = (0..300).map(|i| format!("{},{}\n", i % 17, i % 3)).collect();
-    fs::write(&table, format!("x,label\n{rows}")).expect("a table");
+    let rows: String = (0..300).map(|i| format!("{},{},{}\n", i % 17, i % 5, i % 3)).collect();
+    fs::write(&table, format!("x,y,label\n{rows}")).expect("a table");
     let set = format!("data.set={table}");
     let classes =
-        train(folder, "classes", &[&set, "data.task=classes", "model.sizes=1,8,3", "posterior.kind=k-tied:2"]);
-    let values = train(folder, "values", &[&set, "data.task=values", "model.sizes=1,8,1", "posterior.kind=mean-field"]);
+        train(folder, "classes", &[&set, "data.task=classes", "model.sizes=2,8,3", "posterior.kind=k-tied:2"]);
+    let values = train(folder, "values", &[&set, "data.task=values", "model.sizes=2,8,1", "posterior.kind=mean-field"]);
     [classes, values]
 }
 

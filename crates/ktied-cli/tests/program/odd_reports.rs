@@ -43,7 +43,8 @@ fn hostile_names_are_words_and_nothing_else() {
     let folder = Folder::new("hostile");
     let (long, hebrew) = ("x".repeat(10_000), "\u{202e}שלום");
     let table = folder.join("table.csv");
-    let names = [SCRIPT.replace('"', ""), format!("{long}-end"), "a \"\"quoted\"\"\nname".into(), hebrew.into()];
+    // A label may have 256 bytes, a column's name more.
+    let names = [SCRIPT.to_owned(), format!("{}-end", &long[..250]), "a \"\"quoted\"\"\nname".into(), hebrew.into()];
     let rows: String = (0..400).map(|i| format!("{},{},\"{}\"\n", i % 7, i % 4, names[i % 4])).collect();
     fs::write(&table, format!("\"<img src=x onerror=alert(1)>\",\"{long}\",label\n{rows}")).expect("a table");
     let settings = [&format!("data.set={table}") as &str, "model.sizes=2,8,4", "posterior.kind=k-tied:2"];
@@ -61,7 +62,7 @@ fn hostile_names_are_words_and_nothing_else() {
     assert!(page.contains("&lt;script&gt;alert(1)&lt;↵&quot;&#39;") && page.contains("&amp;amp;"), "shown as it is");
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"), "a column's name");
     assert!(page.contains(&format!("<bdi>{hebrew}</bdi>")), "apart from the direction of the words around it");
-    assert!(page.contains("-end") && !page.contains(&long), "long names lose their middle");
+    assert!(page.contains("-end") && !page.contains(&long[..100]), "long names lose their middle");
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
     assert_eq!(data(&page)["runs"][1], "plain");
     // The command is still one that a shell takes for what it is.
@@ -94,7 +95,8 @@ fn a_run_without_a_log_and_one_of_a_single_step_say_so() {
     let plots = data(&page)["plots"].clone();
     assert_eq!(plots["neg-elbo"]["lines"][0]["x"], serde_json::json!([1]));
     // One point is drawn as a marker, where a line would be nothing.
-    let picture = page.split("id=\"neg-elbo\"").nth(1).and_then(|rest| rest.split("</figure>").next()).expect("a plot");
+    let picture =
+        page.split(" id=\"neg-elbo\"").nth(1).and_then(|rest| rest.split("</figure>").next()).expect("a plot");
     assert!(picture.contains("a3 3 0 1 0"), "a circle: {picture}");
 }
 
@@ -118,7 +120,7 @@ fn values_that_are_no_numbers_break_curves_and_are_counted() {
     let nll = &data(&page)["plots"]["nll"]["lines"][0]["y"];
     assert!(nll[6].is_null() && nll[5] == 0.25, "{nll}");
     // Two stretches of the line, not one across the hole.
-    let picture = page.split("id=\"nll\"").nth(1).and_then(|rest| rest.split("</svg>").next()).expect("a plot");
+    let picture = page.split(" id=\"nll\"").nth(1).and_then(|rest| rest.split("</svg>").next()).expect("a plot");
     let path = picture.split("<path d=\"").find(|part| part.contains("stroke-linejoin")).expect("a line");
     assert_eq!(path.split('"').next().map(|path| path.matches('M').count()), Some(2), "{path}");
 
