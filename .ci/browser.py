@@ -97,11 +97,10 @@ class Browser:
         strokes = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         self.act({"type": "key", "id": "keyboard", "actions": strokes})
 
-    def photograph(self, path, full=True):
-        size = self.run("return [document.documentElement.clientWidth, document.documentElement.scrollHeight]")
-        clip = {"x": 0, "y": 0, "width": size[0], "height": size[1] if full else 900, "scale": 1}
-        shot = self.cdp("Page.captureScreenshot", format="png", captureBeyondViewport=full, clip=clip if full else None) \
-            if full else self.cdp("Page.captureScreenshot", format="png")
+    def photograph(self, path):
+        width, height = self.run("return [document.documentElement.clientWidth, document.documentElement.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
+        shot = self.cdp("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)
         pathlib.Path(path).write_bytes(base64.b64decode(shot["data"]))
 
     def quit(self):
@@ -287,13 +286,15 @@ def policy_holds(browser):
 
 
 def without_script(browser, page, plot):
+    # Nothing can be scrolled without a script, so the window is tall.
+    browser.cdp("Emulation.setDeviceMetricsOverride", width=1280, height=4000, deviceScaleFactor=1, mobile=False)
     browser.cdp("Emulation.setScriptExecutionDisabled", value=True)
     browser.open(page)
-    box = browser.find(f"{plot} .log-axis")
-    browser.of("POST", f"/element/{box[ELEMENT]}/click", {})
+    browser.click(browser.find(f"{plot} .log-axis"))
     seen = browser.of("GET", f"/element/{browser.find(f'{plot} .log > svg')[ELEMENT]}/displayed")
     check(seen, "without scripts the picture is there, and the axis can be changed")
     browser.cdp("Emulation.setScriptExecutionDisabled", value=False)
+    browser.cdp("Emulation.clearDeviceMetricsOverride")
 
 
 def hostile_names_are_words(browser, page):
