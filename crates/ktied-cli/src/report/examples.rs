@@ -63,7 +63,7 @@ fn looks(html: &mut Html, example: &Example, split: &str) {
                 &[("class", "photo"), ("width", "112"), ("height", "112"), ("alt", &alt), ("src", &source)],
             );
         }
-        Looks::Text(text) => html.words("blockquote", &[("dir", "auto")], text),
+        Looks::Text(text) => html.words("blockquote", &[("dir", "auto"), ("tabindex", "0")], text),
         Looks::Columns(columns) => html.around("table", &[("class", "columns")], |html| {
             html.words("caption", &[("class", "unseen")], "The example's columns");
             for (name, value) in columns.iter().take(MOST_COLUMNS) {
@@ -94,7 +94,7 @@ fn distribution(html: &mut Html, probabilities: &[(String, f64)], label: &str) {
         let others: f64 = probabilities.iter().skip(MOST_CLASSES).map(|(_, share)| share).sum();
         if probabilities.len() > MOST_CLASSES {
             html.around("tr", &[], |html| {
-                html.words("th", &[("scope", "row")], &format!("{} others", probabilities.len() - MOST_CLASSES));
+                html.words("th", &[("scope", "row")], "others");
                 html.around("td", &[], |html| bar(html, others));
                 html.words("td", &[], &format!("{:.1} %", 100.0 * others));
             });

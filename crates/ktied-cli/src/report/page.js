@@ -139,9 +139,9 @@
       const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
       const at = x * scale;
       const room = this.frame.clientWidth - this.tip.offsetWidth;
-      const right = at + 12;
-      const wanted = right <= room ? right : at - 12 - this.tip.offsetWidth;
-      this.tip.style.left = `${Math.max(0, Math.min(room, wanted))}px`;
+      const [right, left] = [at + 12, at - 12 - this.tip.offsetWidth];
+      const wanted = right <= room ? right : left >= 0 ? left : at < this.frame.clientWidth / 2 ? room : 0;
+      this.tip.style.left = `${Math.max(0, wanted)}px`;
     }
 
     leave() {

@@ -65,16 +65,24 @@ pub(super) fn write(html: &mut Html, runs: &[RunView]) {
         "Each metric with its standard error over examples, and smaller the one over draws of the weights. The best of the \
          runs that were judged on the same examples is marked ★; a lead that is smaller than the errors says little.",
     );
+    let same_data = runs.windows(2).all(|pair| pair[0].config.data.set == pair[1].config.data.set);
+    if same_data && let Some(run) = runs.first() {
+        html.around("p", &[], |html| {
+            html.text("Data: ");
+            html.name(&run.config.data.set);
+        });
+    }
     let region = [("class", "wide"), ("role", "region"), ("tabindex", "0"), ("aria-label", "Comparison of the runs")];
     html.around("div", &region, |html| {
         html.around("table", &[("id", "comparison")], |html| {
             html.words("caption", &[("class", "unseen")], "The runs with their parameters, metrics and times");
-            html.around("thead", &[], |html| html.around("tr", &[], |html| headings(html, &metrics)));
+            html.around("thead", &[], |html| html.around("tr", &[], |html| headings(html, &metrics, same_data)));
             html.around("tbody", &[], |html| {
-                runs.iter().for_each(|run| html.around("tr", &[], |html| row(html, run, runs, &metrics)));
+                runs.iter().for_each(|run| html.around("tr", &[], |html| row(html, run, runs, &metrics, same_data)));
             });
         });
     });
+    judgements(html, runs);
     html.around("dl", &[("class", "meanings")], |html| {
         for metric in &metrics {
             let better = if metric.more_is_better { "more is better" } else { "less is better" };
@@ -84,21 +92,23 @@ pub(super) fn write(html: &mut Html, runs: &[RunView]) {
     });
 }
 
-fn headings(html: &mut Html, metrics: &[&Metric]) {
+fn headings(html: &mut Html, metrics: &[&Metric], same_data: bool) {
     let mut heading = |name: &str, class: &str| html.words("th", &[("scope", "col"), ("class", class)], name);
-    ["run", "data", "posterior"].into_iter().for_each(|name| heading(name, "words"));
+    let words = if same_data { &["run", "posterior"][..] } else { &["run", "data", "posterior"] };
+    words.iter().for_each(|name| heading(name, "words"));
     ["parameters", "steps", "time"].into_iter().for_each(|name| heading(name, "number"));
     metrics.iter().for_each(|metric| heading(metric.heading, "number"));
     heading("KL/N", "number");
-    heading("judged on", "words");
 }
 
-fn row(html: &mut Html, run: &RunView, runs: &[RunView], metrics: &[&Metric]) {
+fn row(html: &mut Html, run: &RunView, runs: &[RunView], metrics: &[&Metric], same_data: bool) {
     html.around("th", &[("scope", "row")], |html| {
         super::page::swatch(html, run.index);
         html.name(&run.name);
     });
-    html.around("td", &[("class", "words")], |html| html.name(&run.config.data.set));
+    if !same_data {
+        html.around("td", &[("class", "words")], |html| html.name(&run.config.data.set));
+    }
     html.words("td", &[("class", "words")], &run.config.posterior.kind.to_string());
     html.words("td", &[], &grouped(run.parameters));
     html.words("td", &[], &steps(run).map_or("–".into(), |steps| grouped(steps as usize)));
@@ -111,11 +121,34 @@ fn row(html: &mut Html, run: &RunView, runs: &[RunView], metrics: &[&Metric]) {
     }
     let kl = run.judged.as_ref().filter(|_| !run.is_point()).and_then(|judged| judged.number("kl_per_example"));
     html.words("td", &[], &kl.map_or("–".into(), |kl| decimals(kl, 4)));
-    html.around("td", &[("class", "words")], |html| html.words("span", &[("class", "judged")], &judged_words(run)));
 }
 
 fn steps(run: &RunView) -> Option<u64> {
     run.checkpoint.as_ref().map(|checkpoint| checkpoint.step).or(run.log.last_step())
+}
+
+/// What the metrics are of, once for all runs of which it is the same.
+fn judgements(html: &mut Html, runs: &[RunView]) {
+    let mut all: Vec<String> = Vec::new();
+    for words in runs.iter().map(judged_words) {
+        if !all.contains(&words) {
+            all.push(words);
+        }
+    }
+    html.around("ul", &[("class", "quiet judged")], |html| {
+        for words in &all {
+            html.around("li", &[], |html| {
+                let of: Vec<&RunView> = runs.iter().filter(|run| judged_words(run) == *words).collect();
+                html.text(words);
+                if of.len() < runs.len() {
+                    for (place, run) in of.iter().enumerate() {
+                        html.text(if place == 0 { ": " } else { ", " });
+                        html.name(&run.name);
+                    }
+                }
+            });
+        }
+    });
 }
 
 fn judged_words(run: &RunView) -> String {
@@ -123,9 +156,10 @@ fn judged_words(run: &RunView) -> String {
         Some(judged) => {
             let count = |key| judged.count(key).map_or("?".into(), |count| grouped(count as usize));
             let by = if judged.is_fresh { ", by this report" } else { "" };
-            format!("{} {} examples, {} draws{by}", count("examples"), judged.split, count("samples"))
+            let draws = if judged.count("samples") == Some(1) { "draw" } else { "draws" };
+            format!("Judged on {} {} examples by {} {draws}{by}", count("examples"), judged.split, count("samples"))
         }
-        None => "not judged".into(),
+        None => "Not judged".into(),
     }
 }
 

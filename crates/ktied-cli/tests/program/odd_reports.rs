@@ -165,7 +165,7 @@ fn a_run_whose_data_or_checkpoint_are_gone_is_shown_without_them() {
     let run = train(&folder, "run", &settings);
     fs::write(&table, format!("x,label\n{}", rows.replace("12,0", "11,0"))).expect("another table");
     let (page, _) = report(&folder, &[&run], &[]);
-    assert!(page.contains("Its data cannot be used, so no example is shown:") && page.contains("not judged"));
+    assert!(page.contains("Its data cannot be used, so no example is shown:") && page.contains("Not judged"));
     fs::remove_file(&table).expect("a table");
     let (page, _) = report(&folder, &[&run], &[]);
     assert!(page.contains("Its data cannot be used, so no example is shown:") && page.contains("spectrum-1"));

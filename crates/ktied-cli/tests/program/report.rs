@@ -73,9 +73,17 @@ fn five_runs_are_one_page_with_everything_on_it() {
         assert!(page.contains(&shown(value)) && page.contains(&format!(" ± {}", shown(error))), "{metric}");
     }
     assert!(
-        page.contains("397 test examples, 7 draws<") && page.contains("397 test examples, 5 draws, by this report")
+        page.contains("397 test examples by 7 draws: <bdi>mean-field</bdi>")
+            && page.contains("397 test examples by 5 draws, by this report: ")
     );
-    assert!(page.contains("best: "), "the best is marked, in words too");
+    // The best is marked, in words too: the least of each column, as the table among the files has it.
+    let table = fs::read_to_string(Path::new(&assets).join("comparison.csv")).expect("a table");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    for metric in ["neg_elbo", "nll", "brier_usual", "ece"] {
+        let column = rows[0].iter().position(|name| *name == metric).expect("a column");
+        let least = rows[1..].iter().filter_map(|row| row[column].parse::<f64>().ok()).fold(f64::INFINITY, f64::min);
+        assert!(page.contains(&format!("best: </span>{}<", shown(least))), "{metric}: {least}");
+    }
     assert!(!Path::new(runs[0]).join("evaluation").exists(), "nothing is written into a run");
 
     // Each plot has lines of every run that can have them, and is a picture and a table.
