@@ -14,6 +14,10 @@ pub(crate) struct Page {
     pub(crate) plots: Vec<Plot>,
 }
 
+/// Bytes that the lines of all plots may take, about, and the fewest columns that a line is thinned to for it.
+const LINES: usize = 650_000;
+const LEAST_COLUMNS: usize = 24;
+
 /// The groups of plots, in the order of the page.
 struct Plots {
     convergence: Vec<Plot>,
@@ -34,6 +38,23 @@ impl Plots {
             reliability: calibration::reliability(runs),
             risk: calibration::risk_coverage(runs).into_iter().collect(),
         }
+    }
+
+    fn groups(&mut self) -> [&mut Vec<Plot>; 6] {
+        let Self { convergence, snr, scales, spectra, reliability, risk } = self;
+        [convergence, snr, scales, spectra, reliability, risk]
+    }
+
+    /// The same with lines so much coarser that all plots together fit on the page.
+    fn fitted(mut self) -> Self {
+        let bytes: usize = self.groups().into_iter().flatten().map(|plot| plot.bytes()).sum();
+        let share = LINES as f64 / bytes.max(1) as f64;
+        if share < 1.0 {
+            for plot in self.groups().into_iter().flatten() {
+                plot.columns = ((plot.columns as f64 * share) as usize).max(LEAST_COLUMNS);
+            }
+        }
+        self
     }
 
     fn all(self) -> Vec<Plot> {
@@ -57,7 +78,7 @@ const SECTIONS: [(&str, &str); 9] = [
 
 /// Makes the page of some runs.
 pub(crate) fn page(runs: &[RunView]) -> Page {
-    let (plots, style) = (Plots::of(runs), style());
+    let (plots, style) = (Plots::of(runs).fitted(), style());
     let names: Vec<String> = runs.iter().map(|run| short(&run.name)).collect();
     let mut html = Html::default();
     html.trusted("<!DOCTYPE html>\n");
@@ -225,4 +246,45 @@ fn write_grid(html: &mut Html, plots: &[&Plot], words: &str, otherwise: &str) {
     }
     html.words("p", &[], words);
     html.around("div", &[("class", "plots")], |html| with_lines.iter().for_each(|plot| plot.write(html)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::picture::{Axis, Mark};
+    use crate::report::plot::Line;
+
+    fn plot(id: usize, points: usize) -> Plot {
+        let points: Vec<(f64, f64)> = (0..points).map(|i| (i as f64, 1.0 + (i % 97) as f64)).collect();
+        let line = |run| Line {
+            run,
+            run_name: "run".into(),
+            what: String::new(),
+            mark: Mark::Line,
+            dash: 0,
+            points: points.clone(),
+        };
+        let plot =
+            Plot::new(format!("p-{id}"), "A plot", Axis::linear("step"), Axis::linear("y"), (0..5).map(line).collect());
+        Plot { can_be_log: true, ..plot }
+    }
+
+    fn plots(count: usize, points: usize) -> Plots {
+        let snr = (0..count).map(|id| plot(id, points)).collect();
+        let none = Vec::new;
+        Plots { convergence: none(), snr, scales: none(), spectra: none(), reliability: none(), risk: none() }
+    }
+
+    #[test]
+    fn many_long_lines_become_coarser_until_they_fit() {
+        let fitted = plots(40, 5000).fitted();
+        let bytes: usize = fitted.snr.iter().map(Plot::bytes).sum();
+        assert!(bytes <= LINES, "{bytes}");
+        let mut html = Html::default();
+        fitted.snr.iter().for_each(|plot| plot.write(&mut html));
+        let data: usize = fitted.snr.iter().map(|plot| plot.data().to_string().len()).sum();
+        let written = html.finish().len() + data;
+        assert!(written < 1_300_000, "{written} bytes, axes and words included");
+        assert_eq!(plots(2, 5000).fitted().snr[0].columns, plot(0, 1).columns, "few are left as they are");
+    }
 }

@@ -11,6 +11,9 @@ use crate::table::grouped;
 /// Width and height of a plot without its labels: on a phone about their own size, beside each other on a desk.
 const SIZE: (f64, f64) = (285.0, 195.0);
 
+/// Bytes of a point in a picture, and in the data, about.
+const BYTES_OF_POINT: (usize, usize) = (13, 16);
+
 /// One line, or one set of bars, of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
@@ -93,6 +96,13 @@ impl Plot {
         let lines = self.lines.iter().zip(points).map(|(line, points)| line.series(points));
         let series = self.others.iter().cloned().chain(lines).collect();
         Chart::new(title, self.x.clone(), self.y.clone(), series).with_size(SIZE.0, SIZE.1)
+    }
+
+    /// About how many bytes its lines take on the page: in each picture, and as data.
+    pub(super) fn bytes(&self) -> usize {
+        let pictures = if self.has_log_axis() { 2 } else { 1 };
+        let points: usize = self.drawn().iter().map(Vec::len).sum();
+        points * (pictures * BYTES_OF_POINT.0 + BYTES_OF_POINT.1)
     }
 
     /// The whole picture with its title and legend, for a file.

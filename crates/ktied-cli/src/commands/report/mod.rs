@@ -19,7 +19,7 @@ use crate::report::{RunView, page, write_assets};
 use crate::table::{grouped, print_json, print_line};
 
 /// Bytes that heat maps may take on the page, all together.
-const MAPS: usize = 700_000;
+const MAPS: usize = 550_000;
 /// The least and the most cells along a side of a map.
 const SIDES: (usize, usize) = (24, 128);
 
