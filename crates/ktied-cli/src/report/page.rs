@@ -15,7 +15,7 @@ pub(crate) struct Page {
 }
 
 /// Bytes that the lines of all plots may take, about, and the fewest columns that a line is thinned to for it.
-const LINES: usize = 650_000;
+const LINES: usize = 550_000;
 const LEAST_COLUMNS: usize = 24;
 
 /// The groups of plots, in the order of the page.
