@@ -73,7 +73,7 @@ fn looks(html: &mut Html, example: &Example, split: &str) {
                 });
             }
             if columns.len() > MOST_COLUMNS {
-                let more = format!("and {} more columns", grouped(columns.len() - MOST_COLUMNS));
+                let more = format!("of {} columns", grouped(columns.len()));
                 html.around("tr", &[], |html| html.words("td", &[("colspan", "2")], &more));
             }
         }),

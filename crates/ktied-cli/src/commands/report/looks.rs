@@ -10,6 +10,9 @@ use crate::report::Looks;
 /// Words of a text that are shown, the last ones, as the network sees them.
 const MOST_WORDS: usize = 80;
 
+/// Single precision, with a digit to spare.
+const ROUNDING: f64 = 1e-6;
+
 /// What is needed to show the examples of a data set.
 pub(super) struct Looker<'a> {
     data: &'a DataSet,
@@ -42,7 +45,10 @@ impl<'a> Looker<'a> {
                     values.get(column).map_or(otherwise, |x| f64::from(*x))
                 };
                 let original = |(column, x): (usize, &f32)| {
-                    f64::from(*x) * unit(&units.scale, column, 1.0) + unit(&units.loc, column, 0.0)
+                    let (scale, loc) = (unit(&units.scale, column, 1.0), unit(&units.loc, column, 0.0));
+                    let value = f64::from(*x) * scale + loc;
+                    // What was zero in the file is not quite, after it was standardised in single precision and back.
+                    if value.abs() < ROUNDING * scale.abs().max(loc.abs()) { 0.0 } else { value }
                 };
                 self.columns(numbers.iter().enumerate().map(original))
             }
