@@ -1,12 +1,16 @@
-//! What the program `ktied` is made of: arguments, commands, exit codes, downloads, and the cases of `bench kernels`.
+//! What the program `ktied` is made of: arguments, commands, exit codes, downloads, pictures, the
+//! report's page, and the cases of `bench kernels`.
 
 pub mod args;
 pub mod bench;
 mod commands;
+mod csv;
 pub mod exit;
 pub mod fetch;
 pub mod inputs;
+mod log;
 mod picture;
+mod report;
 mod table;
 
 use std::process::ExitCode;
@@ -41,6 +45,8 @@ fn in_pool(args: &Args) -> Result<(), Failure> {
         Command::Analyze(analyze) => commands::analyze::run(analyze, args),
         Command::Compress(compress) => commands::compress::run(compress, args),
         Command::Prune(prune) => commands::prune::run(prune, args),
+        Command::Report(report) => commands::report::run(report, args),
+        Command::Export(export) => commands::export::run(export, args),
         Command::Sweep(sweep) => commands::sweep::run(sweep, args),
         Command::Params(params) => commands::params::run(params, args),
         Command::Data(data) => commands::data::run(data, args),

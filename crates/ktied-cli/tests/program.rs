@@ -1,5 +1,13 @@
 //! The real program: its output, its exit codes, and the same bits on any number of threads.
 
+#[path = "program/events.rs"]
+mod events;
+#[path = "program/odd_reports.rs"]
+mod odd_reports;
+#[path = "program/report.rs"]
+mod report;
+mod support;
+
 use std::process::{Command, Output};
 
 use serde_json::Value;

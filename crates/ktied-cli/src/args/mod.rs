@@ -3,6 +3,7 @@
 mod bench;
 mod data;
 mod judge;
+mod report;
 mod shrink;
 mod train;
 
@@ -17,6 +18,7 @@ use ktied::posterior::PosteriorKind;
 pub use bench::{Bench, BenchKernels, BenchModel, BenchPredict, BenchStep};
 pub use data::{Data, DataCheck, DataGet, DataList};
 pub use judge::{Evaluate, Place, Predict, SplitName};
+pub use report::{Export, ExportFormat, Report};
 pub use shrink::{Analyze, Compress, Prune, RankChoice, WriteAs};
 pub use train::{Sweep, Train};
 
@@ -25,7 +27,7 @@ pub use train::{Sweep, Train};
 #[command(
     name = "ktied",
     version,
-    after_help = "Examples:\n  ktied demo\n  ktied train --preset mlp-mnist --posterior k-tied:2 --epochs 10 --out runs/mnist\n  ktied evaluate runs/mnist"
+    after_help = "Examples:\n  ktied demo\n  ktied train --preset mlp-mnist --posterior k-tied:2 --epochs 10 --out runs/mnist\n  ktied evaluate runs/mnist\n  ktied report runs/mnist --out report.html"
 )]
 pub struct Args {
     /// What to do.
@@ -75,6 +77,10 @@ pub enum Command {
     Compress(Compress),
     /// Set the weights that say least to exactly zero.
     Prune(Prune),
+    /// Show runs side by side on one page: curves, spectra, calibration, examples, and how to repeat them.
+    Report(Report),
+    /// Write a run's log, evaluations and configuration as tables.
+    Export(Export),
     /// Train a run for every cell of a grid, and choose on validation −ELBO.
     Sweep(Sweep),
     /// Count the parameters of a model, layer by layer.

@@ -232,6 +232,8 @@ fn print(report: &Report) -> Result<(), Failure> {
         format!("  ktied inspect {}", report.folder.join("k-tied-2").display()),
         format!("  ktied evaluate {}", report.folder.join("k-tied-2").display()),
         format!("  ktied analyze {}", report.folder.join("mean-field").display()),
+        "Or at all of them, on one page:".into(),
+        format!("  ktied report {}/* --out report.html", report.folder.display()),
     ] {
         print_line(&line)?;
     }

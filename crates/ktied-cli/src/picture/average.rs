@@ -18,8 +18,13 @@ impl Averages {
     /// cell = Σ w·v / Σ w, w the area of a value that is inside the cell.
     ///
     /// Values that are not finite, or that are missing at the end, do not count.
-    pub(super) fn new((num_rows, num_cols): (usize, usize), values: &[f64]) -> Self {
-        let (rows, cols) = (Side::of(num_rows), Side::of(num_cols));
+    pub(super) fn new(shape: (usize, usize), values: &[f64]) -> Self {
+        Self::within(shape, values, (MAX_CELLS, MAX_CELLS))
+    }
+
+    /// The same to at most so many rows and columns of cells.
+    pub(super) fn within((num_rows, num_cols): (usize, usize), values: &[f64], most: (usize, usize)) -> Self {
+        let (rows, cols) = (Side::of(num_rows, most.0), Side::of(num_cols, most.1));
         let value =
             |row: usize, col: usize| row.checked_mul(num_cols).and_then(|start| values.get(start + col)).copied();
         let mut cells = Vec::with_capacity(rows.cells * cols.cells);
@@ -57,8 +62,8 @@ struct Side {
 }
 
 impl Side {
-    fn of(values: usize) -> Self {
-        Self { values, cells: values.min(MAX_CELLS) }
+    fn of(values: usize, most: usize) -> Self {
+        Self { values, cells: values.min(most.max(1)) }
     }
 
     /// The values inside a cell with the length of each that is inside, in units of which a value has as many as there

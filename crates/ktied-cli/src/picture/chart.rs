@@ -20,6 +20,8 @@ pub(crate) struct Chart {
     pub(crate) series: Vec<Series>,
     /// Width and height of the plot without its labels.
     pub(crate) size: (f64, f64),
+    /// Whether names of series are shown; a page may have a legend of its own.
+    has_legend: bool,
 }
 
 /// Width and height that suit most charts, and the least and the most that are taken.
@@ -34,20 +36,23 @@ const GAP: f64 = 3.0;
 
 impl Chart {
     pub(crate) fn new(title: impl Into<String>, x: Axis, y: Axis, series: Vec<Series>) -> Self {
-        Self { title: title.into(), x, y, series, size: SIZE }
+        Self { title: title.into(), x, y, series, size: SIZE, has_legend: true }
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the report, which draws more"))]
+    pub(crate) fn without_legend(self) -> Self {
+        Self { has_legend: false, ..self }
+    }
+
     pub(crate) fn with_size(self, width: f64, height: f64) -> Self {
         Self { size: (width, height), ..self }
     }
 
-    /// Each series with its look. Reference lines do not count, and a band looks like the series that follows it.
+    /// Each series with its look. Reference lines do not count, and what is shaded looks like the series that follows it.
     fn looks(&self) -> Vec<(&Series, Look)> {
         let mut index = 0;
         let look = |series| {
             let look = Look::of(series, index);
-            index += usize::from(!series.is_reference() && series.mark != Mark::Band);
+            index += usize::from(!series.is_reference() && !matches!(series.mark, Mark::Band | Mark::Phase));
             (series, look)
         };
         self.series.iter().map(look).collect()
@@ -89,11 +94,12 @@ impl Chart {
         let y = Span::of(&self.y, Padding::UpToZero, self.reach().flat_map(|datum| [datum.low, datum.high]));
         let y_ticks = ticks(&y, ((height / TICK_ROOM) as usize).max(2));
         let x_ticks = ticks_that_fit(&x, MAX_X_TICKS.min((width / TICK_ROOM) as usize), width, TICK_SIZE);
+        let looks = self.looks();
         let mut placed = PlacedChart {
             chart: self,
             title: font::wrap(&self.title, TITLE_SIZE, width),
             labels: [(&self.x.label, width), (&self.y.label, height)].map(|(l, room)| font::wrap(l, AXIS_SIZE, room)),
-            legend: Legend::new(&self.looks(), width),
+            legend: Legend::new(if self.has_legend { &looks } else { &[] }, width),
             frame: Frame { width, height, ..Frame::default() },
             spans: (x, y),
             ticks: (x_ticks, y_ticks),
@@ -191,9 +197,11 @@ impl PlacedChart<'_> {
             );
             return;
         }
+        plot.open(svg);
         for (series, look) in self.chart.looks() {
             plot.draw(svg, series, look);
         }
+        svg.close();
     }
 
     /// Spines and ticks as one path, then the ticks' labels.
@@ -230,6 +238,7 @@ impl PlacedChart<'_> {
         let data: Vec<&Datum> = series.data.iter().filter(|datum| self.chart.can_draw(datum)).collect();
         let extent = super::axis::extent(data.iter().flat_map(|datum| [datum.low, datum.high]));
         match (series.is_reference(), extent) {
+            _ if series.mark == Mark::Phase => format!("{} as a shaded phase", series.name),
             (true, _) => format!("{} as a dashed line", series.name),
             (_, None) => format!("{}: no data", series.name),
             (_, Some((low, high))) => {

@@ -14,6 +14,29 @@ pub(super) const QUIET: &str = "#666666";
 pub(super) const SPINE: &str = "#888888";
 pub(super) const GRID: &str = "#E4E4E4";
 
+/// The dash of the series of this index, as SVG writes it.
+pub(crate) fn dash(index: usize) -> &'static str {
+    DASHES[index % DASHES.len()]
+}
+
+/// The colour of the series of this index.
+pub(crate) fn series(index: usize) -> &'static str {
+    SERIES[index % SERIES.len()]
+}
+
+/// Rules of a style sheet that give a picture inside a page the page's colours: series `--series-0` and so on, `--text`,
+/// `--quiet`, `--spine` and `--grid`. A rule goes before an attribute, so the picture itself stays as it is.
+pub(crate) fn rules() -> String {
+    let series = SERIES.iter().enumerate().map(|(index, colour)| (*colour, format!("series-{index}")));
+    let others = [(TEXT, "text"), (QUIET, "quiet"), (SPINE, "spine"), (GRID, "grid")];
+    let all = series.chain(others.map(|(colour, name)| (colour, name.to_owned())));
+    let rule = |(colour, name): (&str, String)| {
+        let of = |what: &str| format!("svg[{what}=\"{colour}\"],svg [{what}=\"{colour}\"]{{{what}:var(--{name})}}\n");
+        of("fill") + &of("stroke")
+    };
+    all.map(rule).collect()
+}
+
 /// Viridis at 0, 1/16, …, 1.
 const VIRIDIS: [Rgb; 17] = [
     [68, 1, 84],
@@ -50,6 +73,16 @@ pub(super) fn viridis(fraction: f64) -> Rgb {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_has_a_colour_of_its_own_for_every_colour_of_a_picture() {
+        let rules = rules();
+        for colour in SERIES.into_iter().chain([TEXT, QUIET, SPINE, GRID]) {
+            for what in ["fill", "stroke"] {
+                assert_eq!(rules.matches(&format!("svg [{what}=\"{colour}\"]{{{what}:var(--")).count(), 1, "{colour}");
+            }
+        }
+    }
 
     #[test]
     fn the_scale_begins_and_ends_where_viridis_does() {

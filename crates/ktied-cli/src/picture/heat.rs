@@ -58,7 +58,7 @@ impl HeatMap {
         Self { x_label: x.into(), y_label: y.into(), value_label: value.into(), ..self }
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the report, which draws more"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "maps share their scale so far"))]
     pub(crate) fn with_range(self, low: f64, high: f64) -> Self {
         Self { range: Some((low, high)), ..self }
     }
@@ -239,7 +239,7 @@ fn image(svg: &mut Svg, cells: &Cells, (tall, wide): (usize, usize), [left, top,
             ("width", &width),
             ("height", &height),
             ("preserveAspectRatio", &"none"),
-            ("style", &"image-rendering:pixelated"),
+            ("image-rendering", &"pixelated"),
             ("href", &data_uri(&png)),
         ],
     );

@@ -53,12 +53,12 @@ fn palette() -> Vec<u8> {
 }
 
 /// A PNG as the address of an image.
-pub(super) fn data_uri(png: &[u8]) -> String {
+pub(crate) fn data_uri(png: &[u8]) -> String {
     format!("data:image/png;base64,{}", base64(png))
 }
 
 /// Three bytes as four characters of six bits each, the last ones filled up with `=` (RFC 4648, section 4).
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

@@ -1,8 +1,8 @@
 //! How series look on a chart and in its legend.
 
-use super::axis::Span;
+use super::axis::{Scale, Span};
 use super::colour::{DASHES, QUIET, SERIES};
-use super::series::{Mark, Series, Spot, spots};
+use super::series::{Datum, Mark, Series, Spot, spots};
 use super::svg::{Svg, number};
 
 /// A marker's reach from its middle.
@@ -50,12 +50,25 @@ impl Plot {
         (self.left + x * self.width, self.top + (1.0 - y) * self.height)
     }
 
+    /// Begins the element that holds all series. A page that holds the picture reads there where a point is.
+    pub(super) fn open(&self, svg: &mut Svg) {
+        let place = [self.left, self.top, self.width, self.height].map(number).join(" ");
+        let axis = |span: &Span| {
+            let scale = if span.scale == Scale::Log { "log" } else { "linear" };
+            format!("{scale} {} {}", span.low, span.high)
+        };
+        svg.open("g", &[("data-plot", &place), ("data-x", &axis(&self.x)), ("data-y", &axis(&self.y))]);
+    }
+
     /// Draws one series; its name appears where a reader points at it.
     pub(super) fn draw(&self, svg: &mut Svg, series: &Series, look: Look) {
         let spots = spots(&series.data, &self.x, &self.y);
-        svg.open("g", &[]);
+        match &series.tag {
+            Some(tag) => svg.open("g", &[("data-tag", tag)]),
+            None => svg.open("g", &[]),
+        }
         if !series.name.is_empty() {
-            svg.words("title", &[], &series.name);
+            svg.title(&series.name);
         }
         self.clip(svg);
         match series.mark {
@@ -64,6 +77,7 @@ impl Plot {
             Mark::Bars { width } => self.bars(svg, series, width, look),
             Mark::Diagonal => self.line(svg, &self.diagonal(), look),
             Mark::Level | Mark::Upright => self.line(svg, &self.across(series), look),
+            Mark::Phase => self.phase(svg, series, look),
             Mark::Markers => {}
         }
         svg.close();
@@ -112,6 +126,14 @@ impl Plot {
         }
     }
 
+    /// From the first to the last x, as much of it as is on the plot.
+    fn phase(&self, svg: &mut Svg, series: &Series, look: Look) {
+        let place = |datum: Option<&Datum>| Some(self.x.place(datum?.x)?.clamp(0.0, 1.0));
+        if let (Some(from), Some(to)) = (place(series.data.first()), place(series.data.last())) {
+            shade(svg, self.at((from, 1.0)), self.at((to, 0.0)), look.colour);
+        }
+    }
+
     fn markers(&self, svg: &mut Svg, spots: &[Spot], look: Look) {
         let inside = |spot: &&Spot| [spot.x, spot.high].iter().all(|place| (-1e-9..=1.0 + 1e-9).contains(place));
         let shapes: String = spots.iter().filter(inside).map(|s| marker(self.at((s.x, s.high)), look.marker)).collect();
@@ -141,11 +163,7 @@ impl Plot {
 pub(super) fn sample(svg: &mut Svg, series: &Series, look: Look, (left, y): (f64, f64), width: f64) {
     let line = || path([(left, y), (left + width, y)].into_iter());
     match series.mark {
-        Mark::Band => {
-            let place: super::svg::Attributes<'_> =
-                &[("x", &left), ("y", &(y - 4.0)), ("width", &width), ("height", &8.0)];
-            svg.leaf("rect", &[place, &[("fill", &look.colour), ("fill-opacity", &0.2)]].concat());
-        }
+        Mark::Band | Mark::Phase => shade(svg, (left, y - 4.0), (left + width, y + 4.0), look.colour),
         Mark::Bars { .. } => bar(svg, (left, y - 4.0), (left + width, y + 4.0), look),
         Mark::Markers => {}
         _ => stroke(svg, &line(), look),
@@ -170,6 +188,13 @@ fn stroke(svg: &mut Svg, path: &str, look: Look) {
             ("stroke-linecap", &ends),
         ],
     );
+}
+
+/// An area without an outline.
+fn shade(svg: &mut Svg, (left, top): (f64, f64), (right, bottom): (f64, f64), colour: &str) {
+    let place: super::svg::Attributes<'_> =
+        &[("x", &left), ("y", &top), ("width", &(right - left)), ("height", &(bottom - top))];
+    svg.leaf("rect", &[place, &[("fill", &colour), ("fill-opacity", &0.14)]].concat());
 }
 
 fn bar(svg: &mut Svg, (left, top): (f64, f64), (right, bottom): (f64, f64), look: Look) {

@@ -10,6 +10,7 @@ mod image;
 mod layout;
 mod legend;
 mod marks;
+mod pixels;
 mod raster;
 mod series;
 mod svg;
@@ -20,9 +21,12 @@ use std::path::{Path, PathBuf};
 use ktied::checkpoint::write_file;
 
 pub(crate) use self::{
-    axis::Axis,
+    axis::{Axis, Scale},
     chart::Chart,
+    colour::{dash, rules, series as series_colour},
     heat::HeatMap,
+    image::{base64, data_uri},
+    pixels::{Grid as Cells, colour_bar, photo},
     series::{Mark, Series},
 };
 
@@ -48,8 +52,12 @@ pub(crate) enum Panel {
     Heat(HeatMap),
 }
 
+/// How a document begins: the figure, its panels, and its size.
+type Begin = fn(&Figure, &mut Svg, &[Box<dyn Placed + '_>], f64, f64);
+
 /// Room around the figure, and between its panels.
 const MARGIN: f64 = 16.0;
+const INLINE_MARGIN: f64 = 3.0;
 const GAP: f64 = 26.0;
 /// Narrower figures would have no room for a title.
 const MIN_WIDTH: f64 = 200.0;
@@ -57,20 +65,33 @@ const MIN_WIDTH: f64 = 200.0;
 impl Figure {
     /// The picture as an SVG document, the same bytes for the same figure.
     pub(crate) fn to_svg(&self) -> String {
+        self.draw(Svg::default(), MARGIN, Self::begin)
+    }
+
+    /// The picture as an element of a page, which has its own colours and titles.
+    pub(crate) fn to_inline(&self) -> String {
+        self.draw(Svg::without_titles(), INLINE_MARGIN, Self::begin_inline)
+    }
+
+    /// The PNG of [`to_svg`](Self::to_svg), twice as large.
+    pub(crate) fn to_png(&self) -> Result<Vec<u8>, String> {
+        raster::png(&self.to_svg())
+    }
+
+    fn draw(&self, mut svg: Svg, margin: f64, begin: Begin) -> String {
         let placed: Vec<Box<dyn Placed + '_>> = self.panels.iter().map(Panel::place).collect();
         let grid = Grid::new(&placed, self.columns.max(1));
-        let width = (grid.width() + 2.0 * MARGIN).max(MIN_WIDTH).ceil();
-        let title = font::wrap(&self.title, FIGURE_SIZE, width - 2.0 * MARGIN);
+        let width = (grid.width() + 2.0 * margin).max(MIN_WIDTH).ceil();
+        let title = font::wrap(&self.title, FIGURE_SIZE, width - 2.0 * margin);
         let title_height = title.len() as f64 * FIGURE_SIZE * LINE + if title.is_empty() { 0.0 } else { 8.0 };
-        let top = (MARGIN + title_height).ceil();
-        let mut svg = Svg::default();
-        self.begin(&mut svg, &placed, width, (top + grid.height() + MARGIN).ceil());
+        let top = (margin + title_height).ceil();
+        begin(self, &mut svg, &placed, width, (top + grid.height() + margin).ceil());
         for (index, line) in title.iter().enumerate() {
-            svg.label((MARGIN, MARGIN + (index as f64 * LINE + 0.9) * FIGURE_SIZE), FIGURE_SIZE, Anchor::Start, line);
+            svg.label((margin, margin + (index as f64 * LINE + 0.9) * FIGURE_SIZE), FIGURE_SIZE, Anchor::Start, line);
         }
         for (index, panel) in placed.iter().enumerate() {
             let (left, plot_top) = grid.corner(index);
-            panel.draw(&mut svg, MARGIN + left, top + plot_top);
+            panel.draw(&mut svg, margin + left, top + plot_top);
         }
         svg.finish()
     }
@@ -91,10 +112,17 @@ impl Figure {
             ],
         );
         let title = if self.title.is_empty() { "A picture" } else { &self.title };
-        svg.words("title", &[], title);
+        svg.title(title);
         let panels: Vec<String> = placed.iter().map(|panel| panel.describe()).collect();
         svg.words("desc", &[], &panels.join(" "));
         svg.leaf("rect", &[("width", &width), ("height", &height), ("fill", &"#FFFFFF")]);
+    }
+
+    /// As wide as the page lets it be. The words are the page's.
+    fn begin_inline(&self, svg: &mut Svg, placed: &[Box<dyn Placed + '_>], width: f64, height: f64) {
+        let view = format!("0 0 {} {}", number(width), number(height));
+        let panels: Vec<String> = placed.iter().map(|panel| panel.describe()).collect();
+        svg.open("svg", &[("viewBox", &view), ("role", &"img"), ("aria-label", &panels.join(" ")), ("fill", &TEXT)]);
     }
 
     /// Writes `stem.svg` and `stem.png`, the latter twice as large; each file is whole or not there.
@@ -104,7 +132,7 @@ impl Figure {
     pub(crate) fn write(&self, stem: &Path) -> Result<[PathBuf; 2], Failure> {
         let svg = self.to_svg();
         let paths = ["svg", "png"].map(|extension| stem.with_added_extension(extension));
-        let png = raster::png(&svg).map_err(|reason| Failure::Picture { path: paths[1].clone(), reason })?;
+        let png = self.to_png().map_err(|reason| Failure::Picture { path: paths[1].clone(), reason })?;
         write_file(&paths[0], svg.as_bytes())?;
         write_file(&paths[1], &png)?;
         Ok(paths)

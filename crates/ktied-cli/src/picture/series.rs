@@ -12,7 +12,7 @@ const COLUMNS: f64 = 1000.0;
 pub(crate) enum Mark {
     Line,
     LineMarkers,
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the report, which draws more"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "no chart is of single points yet"))]
     Markers,
     /// From zero (on a logarithmic axis from its low end), this wide on the x axis.
     Bars {
@@ -26,6 +26,8 @@ pub(crate) enum Mark {
     Level,
     /// A dashed line at one x.
     Upright,
+    /// Shaded from the first x to the last, over the whole height.
+    Phase,
 }
 
 /// One point; what has no second y has it twice.
@@ -44,13 +46,15 @@ pub(crate) struct Series {
     pub(crate) data: Vec<Datum>,
     pub(crate) colour: Option<usize>,
     pub(crate) dash: Option<usize>,
+    /// What a page that holds the picture knows it by.
+    pub(crate) tag: Option<String>,
 }
 
 impl Series {
     /// A series of points. Lines are broken where a point cannot be drawn.
     pub(crate) fn new(name: impl Into<String>, mark: Mark, points: impl IntoIterator<Item = (f64, f64)>) -> Self {
         let data = points.into_iter().map(|(x, y)| Datum { x, low: y, high: y }).collect();
-        Self { name: name.into(), mark, data, colour: None, dash: None }
+        Self { name: name.into(), mark, data, colour: None, dash: None, tag: None }
     }
 
     /// A line through the values, at 1, 2, 3, …
@@ -59,7 +63,7 @@ impl Series {
     }
 
     /// A band of points (x, lower, upper).
-    #[cfg_attr(not(test), expect(dead_code, reason = "for the report, which draws more"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "no chart has bands yet"))]
     pub(crate) fn band(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64, f64)>) -> Self {
         let data = points.into_iter().map(|(x, low, high)| Datum { x, low, high }).collect();
         Self { data, ..Self::new(name, Mark::Band, []) }
@@ -79,16 +83,25 @@ impl Series {
         Self { data: vec![Datum { x, low: f64::NAN, high: f64::NAN }], ..Self::new(name, Mark::Upright, []) }
     }
 
+    /// Shaded between two x.
+    pub(crate) fn phase(name: impl Into<String>, from: f64, to: f64) -> Self {
+        let data = [from, to].map(|x| Datum { x, low: f64::NAN, high: f64::NAN }).to_vec();
+        Self { data, ..Self::new(name, Mark::Phase, []) }
+    }
+
     /// The colour of the chart's series of this index, instead of its own.
-    #[expect(dead_code, reason = "for the report, which draws more")]
     pub(crate) fn with_colour(self, index: usize) -> Self {
         Self { colour: Some(index), ..self }
     }
 
     /// The dash and the marker of the chart's series of this index, instead of its own.
-    #[expect(dead_code, reason = "for the report, which draws more")]
     pub(crate) fn with_dash(self, index: usize) -> Self {
         Self { dash: Some(index), ..self }
+    }
+
+    /// What a page that holds the picture knows it by.
+    pub(crate) fn with_tag(self, tag: impl Into<String>) -> Self {
+        Self { tag: Some(tag.into()), ..self }
     }
 
     /// Whether it only helps to read the others.

@@ -46,9 +46,22 @@ pub(super) enum Anchor {
 pub(super) struct Svg {
     text: String,
     open: Vec<&'static str>,
+    has_no_titles: bool,
 }
 
 impl Svg {
+    /// One for a page that has titles of its own: a browser would show both.
+    pub(super) fn without_titles() -> Self {
+        Self { has_no_titles: true, ..Self::default() }
+    }
+
+    /// What appears where a reader points at the element that is open.
+    pub(super) fn title(&mut self, content: &str) {
+        if !self.has_no_titles {
+            self.words("title", &[], content);
+        }
+    }
+
     /// Begins an element; what is written until [`Svg::close`] is inside.
     pub(super) fn open(&mut self, tag: &'static str, attributes: Attributes<'_>) {
         self.begin(tag, attributes);

@@ -66,7 +66,7 @@ fn keep(arguments: &Evaluate, report: &Report) -> Result<(), Failure> {
 }
 
 /// Inputs and what was observed of them, in the order of the file.
-fn batches(split: &Split) -> impl Iterator<Item = ktied::Result<(Features, Observed)>> {
+pub(crate) fn batches(split: &Split) -> impl Iterator<Item = ktied::Result<(Features, Observed)>> {
     in_order(split, EVALUATION_BATCH).map(|batch| batch.map(|batch: Batch| batch.on(&burn::tensor::Device::flex())))
 }
 

@@ -8,6 +8,7 @@ use ktied::data::{DataSet, Units};
 use ktied::evaluate::{ClassPrediction, Predictions, ValuePrediction};
 use serde_json::{Value, json};
 
+use crate::csv::cell;
 use crate::exit::Failure;
 
 /// A file under another name, until it is complete.
@@ -89,15 +90,6 @@ impl Drop for Lines {
         if !self.is_complete {
             let _ = fs::remove_file(&self.aside);
         }
-    }
-}
-
-/// A cell of CSV, quoted where it must be.
-fn cell(value: &Value) -> String {
-    match value {
-        Value::String(text) if text.contains([',', '"', '\n', '\r']) => format!("\"{}\"", text.replace('"', "\"\"")),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 

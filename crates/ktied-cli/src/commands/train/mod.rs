@@ -90,6 +90,8 @@ fn open(train: &Train, args: &Args) -> Result<(Writer, Trainer, DataSet), Failur
         };
         let trainer = trainer.with_weights_of(&Run::open(source)?.newest()?.0)?;
         let writer = Writer::create(&train.out, &config)?;
+        // The configuration alone would not repeat this run.
+        writer.run().write("init-from", source.display().to_string().as_bytes())?;
         // Saved at once: whoever resumes before the first checkpoint must not begin from nothing.
         writer.save(&trainer.checkpoint()?, None, config.train.keep)?;
         return Ok((writer, trainer, data));
