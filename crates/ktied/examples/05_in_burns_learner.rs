@@ -1,7 +1,7 @@
 //! A model and a training loop of burn's, made Bayesian by two lines of `main`.
 //!
 //! ```sh
-//! cargo run --release --features train --example burn_learner
+//! cargo run --release -p ktied --features train --example 05_in_burns_learner
 //! ```
 
 use std::error::Error;
