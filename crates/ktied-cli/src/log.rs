@@ -1,13 +1,15 @@
 //! `events.jsonl` as it is read: whatever its lines hold, and what of them cannot be read.
 
-use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
+use ktied::files;
 use serde_json::Value;
 
 use crate::exit::Failure;
 
+/// Longest document about a run that is read: an evaluation, a compression, a pruning.
+pub(crate) const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 /// The name of the log in a run's folder.
 pub(crate) const FILE: &str = "events.jsonl";
 
@@ -29,7 +31,7 @@ impl Log {
     pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
         let path = folder.join(FILE);
         let failed = |error: std::io::Error| Failure::from(ktied::Error::io("read", &path, &error));
-        let file = match fs::File::open(&path) {
+        let file = match files::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Ok(Self { is_missing: true, ..Self::default() });
@@ -111,10 +113,10 @@ mod tests {
 
     fn log(name: &str, text: &str) -> Log {
         let folder = std::env::temp_dir().join(format!("ktied-log-{name}-{}", std::process::id()));
-        fs::create_dir_all(&folder).expect("a folder");
-        fs::write(folder.join(FILE), text).expect("a file");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join(FILE), text).expect("a file");
         let log = Log::read(&folder).expect("can be read");
-        fs::remove_dir_all(folder).expect("removed");
+        std::fs::remove_dir_all(folder).expect("removed");
         log
     }
 

@@ -328,14 +328,11 @@ impl Error {
     }
 
     /// All of some errors as one; none if there is none.
-    pub(crate) fn all(mut faults: Vec<Self>) -> Result<()> {
-        match (faults.len(), faults.pop()) {
-            (1, Some(fault)) => Err(fault),
-            (_, Some(last)) => {
-                faults.push(last);
-                Err(Self::Several { faults })
-            }
-            (_, None) => Ok(()),
+    pub(crate) fn all(faults: Vec<Self>) -> Result<()> {
+        match <[Self; 1]>::try_from(faults) {
+            Ok([fault]) => Err(fault),
+            Err(faults) if faults.is_empty() => Ok(()),
+            Err(faults) => Err(Self::Several { faults }),
         }
     }
 

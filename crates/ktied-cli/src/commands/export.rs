@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use ktied::checkpoint::write_file;
 use ktied::config::Tree;
+use ktied::files;
 use ktied::train::Run;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::args::{Args, Export, ExportFormat};
 use crate::csv::Csv;
 use crate::exit::Failure;
-use crate::log::Log;
+use crate::log::{Log, MAX_DOCUMENT_BYTES};
 use crate::table::{Table, grouped, print_json, print_line};
 
 /// Columns that come first where there are any.
@@ -123,7 +124,7 @@ fn of_evaluations(folder: &Path) -> Result<Rows, Failure> {
     let mut rows = Vec::new();
     for split in ["train", "validation", "test"] {
         let path = folder.join(format!("{split}.json"));
-        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let Ok(text) = files::read_text(&path, MAX_DOCUMENT_BYTES) else { continue };
         let document: Value = serde_json::from_str(&text)
             .map_err(|error| Failure::Usage(format!("{} is not JSON: {error}", path.display())))?;
         for (metric, value) in document.as_object().into_iter().flatten() {

@@ -7,10 +7,12 @@ use ktied::evaluate::{Estimate, Evaluation};
 use ktied::prune::{LayerSparsity, Signals, prune, target};
 use ktied::train::{Run, Trainer, Writer};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::compress::figures::{self, Figures};
 use super::evaluate::{progress, trained};
 use crate::args::{Args, Prune};
+use crate::csv::Csv;
 use crate::exit::Failure;
 use crate::picture::{Axis, Chart, Figure, Mark, Panel, Series};
 use crate::table::{Table, grouped, json, print_json, print_line};
@@ -118,14 +120,14 @@ fn chosen(curve: &[Point], tolerance: f64) -> f64 {
 
 /// The curve as a table for machines.
 fn csv(curve: &[Point]) -> String {
-    let mut text = String::from("keep_frac,kept,neg_elbo,nll,accuracy,ece,rmse\n");
-    let number = |estimate: Option<Estimate>| estimate.map_or(String::new(), |estimate| estimate.value.to_string());
+    let mut csv = Csv::new(&["keep_frac", "kept", "neg_elbo", "nll", "accuracy", "ece", "rmse"]);
+    let number = |estimate: Option<Estimate>| Value::from(estimate.map(|estimate| estimate.value));
     for Point { keep_frac, kept, metrics } in curve {
-        let Evaluation { neg_elbo, nll, accuracy, ece, rmse, .. } = metrics;
-        let [accuracy, ece, rmse] = [*accuracy, *ece, *rmse].map(number);
-        text.push_str(&format!("{keep_frac},{kept},{},{},{accuracy},{ece},{rmse}\n", neg_elbo.value, nll.value));
+        let Evaluation { neg_elbo, nll, accuracy, ece, rmse, .. } = *metrics;
+        let [neg_elbo, nll, accuracy, ece, rmse] = [Some(neg_elbo), Some(nll), accuracy, ece, rmse].map(number);
+        csv.row(&[(*keep_frac).into(), (*kept).into(), neg_elbo, nll, accuracy, ece, rmse]);
     }
-    text
+    csv.finish()
 }
 
 fn picture(report: &Report, stem: &Path) -> Result<(), Failure> {

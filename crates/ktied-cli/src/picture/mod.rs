@@ -28,6 +28,7 @@ pub(crate) use self::{
     image::{base64, data_uri},
     pixels::{Grid as Cells, colour_bar, photo},
     series::{Mark, Series},
+    svg::entity,
 };
 
 use self::colour::TEXT;

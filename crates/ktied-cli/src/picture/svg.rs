@@ -138,16 +138,24 @@ pub(super) fn number(value: f64) -> String {
     if short == "-0" { "0".into() } else { short.into() }
 }
 
+/// What stands for a character that means something to XML and HTML.
+pub(crate) fn entity(character: char) -> Option<&'static str> {
+    Some(match character {
+        '&' => "&amp;",
+        '<' => "&lt;",
+        '>' => "&gt;",
+        '"' => "&quot;",
+        '\'' => "&#39;",
+        _ => return None,
+    })
+}
+
 /// Makes any text safe inside an element and inside an attribute. Control characters, of which XML forbids most, are
 /// removed; those that part words become spaces.
 fn escape(content: &str, text: &mut String) {
     for character in content.chars() {
         match character {
-            '&' => text.push_str("&amp;"),
-            '<' => text.push_str("&lt;"),
-            '>' => text.push_str("&gt;"),
-            '"' => text.push_str("&quot;"),
-            '\'' => text.push_str("&#39;"),
+            character if let Some(entity) = entity(character) => text.push_str(entity),
             '\n' | '\r' | '\t' => text.push(' '),
             '\u{fffe}' | '\u{ffff}' => {}
             character if character.is_control() => {}

@@ -1,5 +1,7 @@
 //! HTML as text: the one place where words from outside become part of a page.
 
+use crate::picture::entity;
+
 /// The attributes of an element, in the order in which they are written.
 pub(super) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
@@ -94,11 +96,7 @@ impl Html {
 fn escape(content: &str, text: &mut String) {
     for character in content.chars() {
         match character {
-            '&' => text.push_str("&amp;"),
-            '<' => text.push_str("&lt;"),
-            '>' => text.push_str("&gt;"),
-            '"' => text.push_str("&quot;"),
-            '\'' => text.push_str("&#39;"),
+            character if let Some(entity) = entity(character) => text.push_str(entity),
             '\n' | '\t' => text.push(character),
             '\r' => text.push_str("&#13;"),
             character if character.is_control() => text.push('\u{fffd}'),

@@ -1,3 +1,4 @@
+// The script of a report: says values under the mouse and the arrow keys, hides runs, changes axes.
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);

@@ -71,15 +71,14 @@ impl Tree {
         }
         let mut faults = vec![];
         file.iter().for_each(|(name, value)| changed.put_all(name, value, &mut faults));
-        match (faults.len(), faults.pop()) {
-            (_, None) => *self = changed,
-            (1, Some(fault)) => return Err(fault),
-            (_, Some(last)) => {
-                faults.push(last);
-                return Err(KeyError::Several(faults));
+        match <[KeyError; 1]>::try_from(faults) {
+            Ok([fault]) => Err(fault),
+            Err(faults) if faults.is_empty() => {
+                *self = changed;
+                Ok(())
             }
+            Err(faults) => Err(KeyError::Several(faults)),
         }
-        Ok(())
     }
 
     /// Puts one value in, given as text: a number, `true` or `false`, a list (`784,400,10`), `none`, or a text.

@@ -171,11 +171,8 @@ struct Gather<'a> {
 impl Gather<'_> {
     fn finish(&mut self) {
         let (Some((planned, loc)), Some(mut parts)) = (self.base.take(), self.parts.take()) else { return };
-        let scales = match (parts.remove("log_scale"), parts.remove("log_u"), parts.remove("log_v")) {
-            (Some(log_scale), _, _) => Scales::Free(log_scale),
-            (_, Some(log_u), Some(log_v)) => Scales::Tied(log_u, log_v),
-            _ => return,
-        };
+        let [log_scale, log_u, log_v] = ["log_scale", "log_u", "log_v"].map(|name| parts.remove(name));
+        let Some(scales) = Scales::of(log_scale, log_u, log_v) else { return };
         self.found.push(Posterior { planned, loc, scales, prior_loc: parts.remove("prior_loc") });
     }
 }

@@ -67,7 +67,9 @@ impl Reparameterization for Variational {
         let Place { layer, outputs, instance, current } = &self.place;
         let draw = |key| {
             let (dims, loc) = (base.dims(), to_matrix(base.clone(), *outputs));
-            let scales = Scales::of(&self.log_scale, &self.log_u, &self.log_v).expect(FITS);
+            let [log_scale, log_u, log_v] =
+                [&self.log_scale, &self.log_u, &self.log_v].map(|param| param.as_ref().map(Param::val));
+            let scales = Scales::of(log_scale, log_u, log_v).expect(FITS);
             from_matrix(scales.draw(loc, key).expect(FITS), dims, *outputs)
         };
         current.weights(instance, *layer, draw).unwrap_or(base)
@@ -83,14 +85,10 @@ pub(super) enum Scales {
 }
 
 impl Scales {
-    fn of(
-        log_scale: &Option<Param<Tensor<2>>>,
-        log_u: &Option<Param<Tensor<2>>>,
-        log_v: &Option<Param<Tensor<2>>>,
-    ) -> Option<Self> {
+    pub fn of(log_scale: Option<Tensor<2>>, log_u: Option<Tensor<2>>, log_v: Option<Tensor<2>>) -> Option<Self> {
         match (log_scale, log_u, log_v) {
-            (Some(log_scale), _, _) => Some(Self::Free(log_scale.val())),
-            (_, Some(log_u), Some(log_v)) => Some(Self::Tied(log_u.val(), log_v.val())),
+            (Some(log_scale), _, _) => Some(Self::Free(log_scale)),
+            (_, Some(log_u), Some(log_v)) => Some(Self::Tied(log_u, log_v)),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! `events.jsonl`: everything that happens in a run, a line each.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,7 @@ use super::snr::Snr;
 use crate::checkpoint::write_file;
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluation;
+use crate::files;
 
 /// One line of the log; `step` counts the steps that are over.
 #[derive(Clone, Debug, Serialize)]
@@ -107,7 +108,7 @@ impl EventLog {
     /// If the file system refuses.
     pub fn open(path: &Path, step: u64) -> Result<Self> {
         if path.exists() {
-            let text = fs::read_to_string(path).map_err(|error| Error::io("read", path, &error))?;
+            let text = files::read_text(path, u64::MAX).map_err(|error| Error::io("read", path, &error))?;
             let kept = up_to(&text, step);
             if kept.len() < text.len() {
                 write_file(path, kept.as_bytes())?;

@@ -1,3 +1,5 @@
+//! What tests of converted models share.
+
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor};
 use ktied::NoiseKey;

@@ -1,11 +1,13 @@
 //! The command that makes a run again.
 
-use std::fs;
 use std::path::Path;
 
 use ktied::config::{Config, Preset, Tree};
+use ktied::files;
 use ktied::posterior::PosteriorKind;
 use serde_json::Value;
+
+use crate::log::MAX_DOCUMENT_BYTES;
 
 /// The command for a run's folder, or why there is none.
 pub(super) fn command(folder: &Path, config: &Config) -> Result<String, String> {
@@ -19,7 +21,7 @@ pub(super) fn command(folder: &Path, config: &Config) -> Result<String, String> 
 }
 
 fn document(folder: &Path, name: &str) -> Option<Value> {
-    serde_json::from_str(&fs::read_to_string(folder.join(name)).ok()?).ok()
+    serde_json::from_str(&files::read_text(&folder.join(name), MAX_DOCUMENT_BYTES).ok()?).ok()
 }
 
 fn owned(words: &[&str]) -> Vec<String> {
@@ -69,7 +71,7 @@ fn train(folder: &Path, config: &Config, out: &str) -> Result<Vec<String>, Strin
             _ => words.extend(["--set".into(), format!("{key}={value}")]),
         }
     }
-    if let Ok(source) = fs::read_to_string(folder.join("init-from")) {
+    if let Ok(source) = files::read_text(&folder.join("init-from"), MAX_DOCUMENT_BYTES) {
         words.extend(["--init-from".into(), source]);
     }
     words.extend(["--out".into(), out.into()]);

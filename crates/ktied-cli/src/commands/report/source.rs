@@ -1,10 +1,10 @@
 //! What a run's folder says of it, and what is found when its checkpoint is opened.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use ktied::checkpoint::Checkpoint;
-use ktied::train::{Run, Trainer};
+use ktied::files;
+use ktied::train::{MAX_CONFIG_BYTES, Run, Trainer};
 use serde_json::Value;
 
 use super::shelf::Shelf;
@@ -13,7 +13,7 @@ use crate::args::{Args, Report, SplitName};
 use crate::commands::evaluate::{checkpoint_of, split_of};
 use crate::commands::train::parameters;
 use crate::exit::Failure;
-use crate::log::Log;
+use crate::log::{Log, MAX_DOCUMENT_BYTES};
 use crate::report::{CheckpointView, Judged, RunView, of_log};
 
 /// Splits in the order in which an evaluation is looked for.
@@ -34,7 +34,8 @@ pub(super) fn open_all(folders: &[PathBuf]) -> Result<Vec<RunView>, Failure> {
 fn open(index: usize, name: String, folder: &Path) -> Result<RunView, Failure> {
     let run = Run::open(folder)?;
     let (config, path) = (run.config()?, folder.join("config.toml"));
-    let config_text = fs::read_to_string(&path).map_err(|error| ktied::Error::io("read", &path, &error))?;
+    let config_text =
+        files::read_text(&path, MAX_CONFIG_BYTES).map_err(|error| ktied::Error::io("read", &path, &error))?;
     let mut view = RunView {
         index,
         name,
@@ -104,7 +105,8 @@ fn seen(checkpoint: &Checkpoint) -> CheckpointView {
 /// The evaluation in the run's folder.
 fn stored(folder: &Path, notes: &mut Vec<String>) -> Option<Judged> {
     SPLITS.into_iter().find_map(|split| {
-        let text = fs::read_to_string(folder.join(format!("evaluation/{}.json", split.name()))).ok()?;
+        let path = folder.join(format!("evaluation/{}.json", split.name()));
+        let text = files::read_text(&path, MAX_DOCUMENT_BYTES).ok()?;
         match serde_json::from_str::<Value>(&text) {
             Ok(document) => Some(Judged { split: split.name(), document, is_fresh: false }),
             Err(error) => {

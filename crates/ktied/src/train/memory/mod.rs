@@ -8,7 +8,7 @@
 //! | `program` | 24 MiB: code, threads, allocator | the same |
 //! | `parameters` | 16 P: values, gradients, two moments of Adam | 24 P: values and moments, and the checkpoint they come from |
 //! | and draws | 16 W, matrix-normal 40 W: a draw, its gradient, scales | 8 W |
-//! | `activations` | 4 B · (what layers keep for the backward pass + what passes through), see [`activations`] | 4 · 1000 · what lives at once |
+//! | `activations` | 4 B · (what layers keep for the backward pass + what passes through), see [`activations`] | 4 · 1000 · what lives at once, and inputs and sums of four batches |
 //! | `data` | all examples, and batches that are gathered ahead | all examples |
 //! | `reading` | what reading the files takes besides | the same |
 //!
