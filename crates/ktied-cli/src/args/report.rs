@@ -16,7 +16,7 @@ pub struct Report {
     /// The page.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Folder for every plot as SVG and PNG, and its data, none left out, as CSV.
+    /// Folder for every plot as SVG and PNG, and its data as CSV: all points of a curve, the cells of a map as drawn.
     #[arg(long, value_name = "DIR")]
     pub assets: Option<PathBuf>,
     /// Draws of the weights where the report predicts or judges itself.
