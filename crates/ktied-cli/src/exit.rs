@@ -1,7 +1,6 @@
 //! Failures and their exit codes.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use ktied::checkpoint::CheckpointError;
 use ktied::data::DataError;
@@ -37,7 +36,7 @@ pub enum Failure {
     #[error("{0}")]
     Library(ktied::Error),
     /// A signal asked the run to stop, and it was saved (130).
-    #[error("interrupted; go on with --resume (everything up to now is in {})", run.display())]
+    #[error("interrupted; everything up to now is in {}: give the command again to go on (train: with --resume)", run.display())]
     Interrupted {
         /// The run.
         run: PathBuf,
@@ -92,14 +91,15 @@ fn code_of(error: &ktied::Error) -> u8 {
         Error::Foreign(error) if error.is_of_request() => 2,
         Error::Foreign(_) => 3,
         Error::Io { .. } => 6,
+        Error::Elsewhere { code, .. } => *code,
         _ => 2,
     }
 }
 
 impl Failure {
     /// The code that the process ends with.
-    pub fn exit_code(&self) -> ExitCode {
-        ExitCode::from(match self {
+    pub fn code(&self) -> u8 {
+        match self {
             Self::Usage(_)
             | Self::DataSet(DataError::UnknownSet { .. } | DataError::Setting { .. })
             | Self::Fetch(FetchError::NoHost { .. }) => 2,
@@ -111,6 +111,6 @@ impl Failure {
             Self::Interrupted { .. } => 130,
             Self::Io { .. } => 6,
             Self::Picture { .. } | Self::Internal(_) => 70,
-        })
+        }
     }
 }

@@ -47,6 +47,11 @@ pub(crate) fn print_line(line: &str) -> Result<(), Failure> {
     writeln!(io::stdout(), "{line}").map_err(|source| Failure::Io { action: "write to standard output", source })
 }
 
+/// One line on standard error. A full disk behind it, or nobody, must not end what the line is about.
+pub(crate) fn say_line(line: &str) {
+    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+}
+
 /// The one JSON document of a command.
 pub(crate) fn print_json(document: &impl serde::Serialize) -> Result<(), Failure> {
     print_line(&json(document)?)

@@ -96,7 +96,14 @@ fn examples_of_another_kind_are_told_apart_and_numbers_come_in_their_own_units()
     let table = folder.join("line.csv");
     fs::write(&table, format!("x,label\n{rows}")).unwrap();
     let set = format!("data.set={table}");
-    let line = ["model.sizes=1,16,1", "posterior.kind=mean-field", &set, "data.task=values", "data.test=0.2"];
+    let line = [
+        "model.sizes=1,16,1",
+        "posterior.kind=mean-field",
+        &set,
+        "data.task=values",
+        "data.test=0.2",
+        "train.batch=140",
+    ];
     let run = train(&folder, "line", &line);
     let report = json(&["evaluate", &run, "--samples", "10"]);
     // The targets spread by 289, so an error in standardised units would be below 3.
@@ -107,13 +114,32 @@ fn examples_of_another_kind_are_told_apart_and_numbers_come_in_their_own_units()
 }
 
 #[test]
+fn digits_that_are_turned_are_harder_and_what_is_no_image_is_refused() {
+    let folder = Folder::new("turned");
+    let run = train(&folder, "run", &["posterior.kind=k-tied:2"]);
+    let judged = |more: &[&str]| json(&[&["evaluate", &run, "--samples", "5"], more].concat());
+    let [plain, still, turned] = [&[][..], &["--rotate", "0"], &["--rotate", "-90"]].map(judged);
+    assert_eq!(value(&plain, "nll"), value(&still, "nll"));
+    assert!(value(&turned, "accuracy") < 0.7 * value(&plain, "accuracy"), "{turned}");
+    let kept = fs::read_to_string(Path::new(&run).join("evaluation/test-rotated--90.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), turned);
+    let table = folder.join("table.csv");
+    let rows: String = (0..40).map(|i| format!("{},{},{}\n", i, i % 7, i % 2)).collect();
+    fs::write(&table, format!("a,b,label\n{rows}")).unwrap();
+    let set = format!("data.set={table}");
+    let of_table = train(&folder, "table", &[&set, "model.sizes=2,2", "train.batch=8"]);
+    let (found, message) = code(&["evaluate", &of_table, "--rotate", "10"]);
+    assert!(found == Some(2) && message.contains("are no images of a known shape"), "{message}");
+}
+
+#[test]
 fn runs_that_do_not_belong_together_are_refused() {
     let folder = Folder::new("strangers");
     let run = train(&folder, "run", &["posterior.kind=point"]);
     let table = folder.join("t.csv");
     fs::write(&table, (0..40).fold("x,label\n".to_owned(), |text, i| format!("{text}{i},{}\n", i % 2))).unwrap();
     let set = format!("data.set={table}");
-    let other = train(&folder, "other", &["model.sizes=1,4,2", "posterior.kind=point", &set]);
+    let other = train(&folder, "other", &["model.sizes=1,4,2", "posterior.kind=point", &set, "train.batch=32"]);
     for args in [vec!["evaluate", &run, &other], vec!["evaluate", &run, "--compare", &other]] {
         let (status, message) = code(&args);
         assert!(status == Some(2) && message.contains("was trained on"), "{message}");
@@ -186,7 +212,14 @@ fn numbers_are_predicted_in_their_own_units_with_an_interval() {
         (0..200).map(|i| format!("{},{}\n", f64::from(i) / 100.0, 3000.0 + 5.0 * f64::from(i))).collect();
     fs::write(&table, format!("x,label\n{rows}")).unwrap();
     let set = format!("data.set={table}");
-    let line = ["model.sizes=1,16,1", "posterior.kind=mean-field", &set, "data.task=values", "train.steps=400"];
+    let line = [
+        "model.sizes=1,16,1",
+        "posterior.kind=mean-field",
+        &set,
+        "data.task=values",
+        "train.steps=400",
+        "train.batch=160",
+    ];
     let run = train(&folder, "line", &line);
     let (input, out) = (folder.join("new.csv"), folder.join("out.jsonl"));
     fs::write(&input, "0.5\n1.5\n").unwrap();

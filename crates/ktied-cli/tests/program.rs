@@ -6,6 +6,8 @@ mod events;
 mod odd_reports;
 #[path = "program/report.rs"]
 mod report;
+#[path = "program/reproduce.rs"]
+mod reproduce;
 mod support;
 
 use std::process::{Command, Output};

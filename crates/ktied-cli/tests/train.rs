@@ -161,6 +161,38 @@ fn all_that_is_wrong_is_said_at_once() {
         ],
     );
     assert!(!Path::new(&run).exists(), "nothing is made before everything is checked");
+    // What no network and no data set can have together, with the rest.
+    std::fs::write(&file, "[train]\nepochs = 0\nbatch = 5000\n[optim]\nlr = -1.0\n[model]\nsizes = [784, 4, 9]\n")
+        .expect("one");
+    let file_args = ["train", "--preset", "mlp-digits", "--set", "train.steps=none", "--config", &file, "--out", &run];
+    refused(
+        &file_args,
+        &[
+            "5 things are wrong:",
+            "optim.lr must be a positive finite number, got -1",
+            "train.epochs must be at least 1, got 0",
+            "the first of model.sizes must be 64 for the data set `digits`, got 784",
+            "the number of the model's outputs must be 10 for the data set `digits`, got 9",
+            "train.batch must be at most 1400, all training examples of the data set `digits`, got 5000",
+        ],
+    );
+    // A preset for other data.
+    let preset =
+        ["train", "--preset", "lstm-imdb", "--set", "data.set=digits", "--set", "train.batch=0", "--out", &run];
+    refused(
+        &preset,
+        &[
+            "3 things are wrong:",
+            "train.batch must be at least 1, got 0",
+            "the model `lstm` does not fit",
+            "outputs must be",
+        ],
+    );
+    // Data that are not there are told with the rest.
+    let absent =
+        ["train", "--preset", "mlp-digits", "--set", "data.set=absent.csv", "--set", "optim.lr=-1", "--out", &run];
+    refused(&absent, &["optim.lr must be a positive finite number, got -1", "absent.csv"]);
+    assert!(!Path::new(&run).exists(), "nothing is made before everything is checked");
     // What a run cannot change.
     ok(&digits(&run, &["--set", "train.steps=2"]));
     let (found, message) = code(&digits(&run, &["--resume", "--set", "optim.lr=0.5", "--set", "prior.scale=0.7"]));
@@ -266,7 +298,7 @@ fn a_run_finds_its_data_again_from_another_folder() {
     let rows: Vec<String> = (0..40).map(|i| format!("{},{}", i % 7, u8::from(i % 7 > 3))).collect();
     std::fs::write(folder.join("table.csv"), format!("a,label\n{}\n", rows.join("\n"))).expect("a table");
     let args = ["train", "--preset", "mlp-digits", "--set", "data.set=table.csv", "--set", "model.sizes=1,3,2"];
-    let args = [&args[..], &["--set", "train.steps=3", "--out", "run"]].concat();
+    let args = [&args[..], &["--set", "train.steps=3", "--set", "train.batch=16", "--out", "run"]].concat();
     let trained = command(&args).current_dir(&folder.0).output().expect("the program starts");
     assert!(trained.status.success(), "{}", String::from_utf8_lossy(&trained.stderr));
     let run = folder.join("run");

@@ -21,7 +21,61 @@ pub struct AdamStep {
     pub step: u64,
 }
 
+/// The largest magnitude of a parameter and of its moments; not finite if one of their numbers is not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Largest {
+    /// Of the parameter.
+    pub param: f32,
+    /// Of the mean of gradients.
+    pub moment_1: f32,
+    /// Of the mean of squared gradients.
+    pub moment_2: f32,
+}
+
+impl Largest {
+    /// Whether all three are.
+    pub fn is_finite(&self) -> bool {
+        self.param.is_finite() && self.moment_1.is_finite() && self.moment_2.is_finite()
+    }
+
+    /// Whether nothing can overflow in an update by gradients of at most this norm, whatever the numbers below the largest are:
+    /// |θ| + rate·|m|/ε and all that is between must fit into single precision. `false` says only that it must be
+    /// [looked at](foresee).
+    pub fn stays_finite(&self, norm: f64, step: AdamStep) -> bool {
+        let c = Coefficients::new(step);
+        let [keep_1, take_1, keep_2, take_2, rate] = [c.keep_1, c.take_1, c.keep_2, c.take_2, c.rate].map(f64::from);
+        let moment_1 = keep_1.abs() * f64::from(self.moment_1) + take_1.abs() * norm;
+        let moment_2 = keep_2.abs() * f64::from(self.moment_2) + take_2.abs() * norm * norm;
+        let numerator = rate.abs() * moment_1;
+        let denominator = moment_2.sqrt() * f64::from(c.root_correction);
+        let param = f64::from(self.param) + numerator / f64::from(c.epsilon);
+        // One in a thousand for all that is rounded on the way.
+        let limit = f64::from(f32::MAX) / 1.001;
+        let fits = [norm * norm, moment_1, moment_2, numerator, denominator, param].into_iter().all(|x| x < limit);
+        fits && (0.0..=1.0).contains(&step.beta_2)
+    }
+
+    fn of(bits: Bits) -> Self {
+        let [param, moment_1, moment_2] = bits.map(f32::from_bits);
+        Self { param, moment_1, moment_2 }
+    }
+}
+
+/// Magnitudes of parameter and moments as whole numbers, which are in the same order, with infinity and NaN above all others.
+type Bits = [u32; 3];
+
+#[inline(always)]
+fn larger(a: Bits, b: Bits) -> Bits {
+    [a[0].max(b[0]), a[1].max(b[1]), a[2].max(b[2])]
+}
+
+#[inline(always)]
+fn magnitudes(numbers: [f32; 3]) -> Bits {
+    numbers.map(|x| x.abs().to_bits())
+}
+
 /// m ← β₁m + (1 − β₁)g, v ← β₂v + (1 − β₂)g², θ ← θ − lr·m̂/(√v̂ + ε), where m̂ = m/(1 − β₁ᵗ) and v̂ = v/(1 − β₂ᵗ).
+/// Returns the largest of what they became.
 ///
 /// # Shapes
 /// - param, moment_1, moment_2, grad: any, the same
@@ -33,8 +87,9 @@ pub struct AdamStep {
 /// use ktied_kernels::adam::{self, AdamStep};
 /// let step = AdamStep { lr: 0.1, beta_1: 0.9, beta_2: 0.999, epsilon: 1e-8, step: 1 };
 /// let (mut param, mut m, mut v) = ([1.0], [0.0], [0.0]);
-/// adam::update(&mut param, &mut m, &mut v, &[5.0], step)?;
+/// let largest = adam::update(&mut param, &mut m, &mut v, &[5.0], step)?;
 /// assert!((param[0] - 0.9).abs() < 1e-6); // the first step has length lr, whatever the gradient
+/// assert_eq!(largest.param, param[0]);
 /// # Ok::<(), ktied_kernels::ShapeError>(())
 /// ```
 pub fn update(
@@ -43,20 +98,45 @@ pub fn update(
     moment_2: &mut [f32],
     grad: &[f32],
     step: AdamStep,
-) -> Result<()> {
-    let check = Check("adam");
-    check.len("moment_1", moment_1, param.len())?;
-    check.len("moment_2", moment_2, param.len())?;
-    check.len("grad", grad, param.len())?;
-    check.size("step", step.step as usize, step.step >= 1, "at least 1")?;
+) -> Result<Largest> {
+    check(param, [moment_1, moment_2, grad], step)?;
     let coefficients = Coefficients::new(step);
-    param
+    let bits = param
         .par_chunks_mut(CHUNK)
         .zip(moment_1.par_chunks_mut(CHUNK))
         .zip(moment_2.par_chunks_mut(CHUNK))
         .zip(grad.par_chunks(CHUNK))
-        .for_each(|(((param, m), v), grad)| update_chunk(param, m, v, grad, coefficients));
-    Ok(())
+        .map(|(((param, m), v), grad)| update_chunk(param, m, v, grad, coefficients))
+        .reduce(|| [0; 3], larger);
+    Ok(Largest::of(bits))
+}
+
+/// The largest of what [`update`] would make of these, which stay as they are.
+///
+/// # Shapes
+/// - param, moment_1, moment_2, grad: any, the same
+///
+/// # Errors
+/// If the lengths differ or `step` is 0.
+pub fn foresee(param: &[f32], moment_1: &[f32], moment_2: &[f32], grad: &[f32], step: AdamStep) -> Result<Largest> {
+    check(param, [moment_1, moment_2, grad], step)?;
+    let coefficients = Coefficients::new(step);
+    let bits = param
+        .par_chunks(CHUNK)
+        .zip(moment_1.par_chunks(CHUNK))
+        .zip(moment_2.par_chunks(CHUNK))
+        .zip(grad.par_chunks(CHUNK))
+        .map(|(((param, m), v), grad)| foresee_chunk(param, m, v, grad, coefficients))
+        .reduce(|| [0; 3], larger);
+    Ok(Largest::of(bits))
+}
+
+fn check(param: &[f32], others: [&[f32]; 3], step: AdamStep) -> Result<()> {
+    let check = Check("adam");
+    for (name, operand) in ["moment_1", "moment_2", "grad"].into_iter().zip(others) {
+        check.len(name, operand, param.len())?;
+    }
+    check.size("step", step.step as usize, step.step >= 1, "at least 1")
 }
 
 /// What is the same for every element, worked out once in double precision.
@@ -84,14 +164,31 @@ impl Coefficients {
             epsilon: step.epsilon as f32,
         }
     }
+
+    /// A parameter and its moments after the update.
+    #[inline(always)]
+    fn apply(self, [param, m, v]: [f32; 3], g: f32) -> [f32; 3] {
+        let m = self.keep_1 * m + self.take_1 * g;
+        let v = self.keep_2 * v + self.take_2 * (g * g);
+        [param - self.rate * m / (v.sqrt() * self.root_correction + self.epsilon), m, v]
+    }
 }
 
 vectorized! {
-    fn update_chunk(param: &mut [f32], m: &mut [f32], v: &mut [f32], grad: &[f32], c: Coefficients) {
+    fn update_chunk(param: &mut [f32], m: &mut [f32], v: &mut [f32], grad: &[f32], c: Coefficients) -> Bits {
+        let mut largest = [0; 3];
         for (((param, m), v), g) in param.iter_mut().zip(m).zip(v).zip(grad) {
-            *m = c.keep_1 * *m + c.take_1 * g;
-            *v = c.keep_2 * *v + c.take_2 * (g * g);
-            *param -= c.rate * *m / (v.sqrt() * c.root_correction + c.epsilon);
+            [*param, *m, *v] = c.apply([*param, *m, *v], *g);
+            largest = larger(largest, magnitudes([*param, *m, *v]));
         }
+        largest
+    }
+
+    fn foresee_chunk(param: &[f32], m: &[f32], v: &[f32], grad: &[f32], c: Coefficients) -> Bits {
+        let mut largest = [0; 3];
+        for (((param, m), v), g) in param.iter().zip(m).zip(v).zip(grad) {
+            largest = larger(largest, magnitudes(c.apply([*param, *m, *v], *g)));
+        }
+        largest
     }
 }

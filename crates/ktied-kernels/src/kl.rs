@@ -8,6 +8,8 @@
 //! Sums run in single precision over 256 elements, in lanes, and in double precision beyond. A σ below 1.2e-38
 //! counts as that in the logarithm.
 
+mod added;
+
 use rayon::prelude::*;
 
 use crate::error::{Check, Result, ShapeError};
@@ -17,6 +19,8 @@ use crate::rows::transposed;
 use crate::scale::{Factors, LogFactors, ScaleForm, add_run_backward, dot, floored, scale_run};
 use crate::simd::vectorized;
 use crate::vmath;
+
+pub use added::{add_k_tied, add_mean_field};
 
 /// The prior of one tensor: a Normal with one scale for all weights, centred on zero or on given weights.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +138,11 @@ pub fn k_tied(loc: &[f32], factors: LogFactors<'_>, prior: Prior<'_>, grads: Opt
         check.len("grads.log_v", g.log_v, factors.log_v.len())?;
     }
     let squares = loc_squares(check, loc, prior)?;
+    Ok(k_tied_of(factors, squares, prior, grads))
+}
+
+/// [`k_tied`], given Σ (μ − μₚ)².
+fn k_tied_of(factors: LogFactors<'_>, squares: f64, prior: Prior<'_>, grads: Option<FactorGrads<'_>>) -> f64 {
     let f = factors.exp();
     let (gram_u, gram_v) = (gram_of_rows(&f), gram_of_cols(&f));
     let scale_squares: f64 = gram_u.iter().zip(&gram_v).map(|(u, v)| u * v).sum();
@@ -147,7 +156,7 @@ pub fn k_tied(loc: &[f32], factors: LogFactors<'_>, prior: Prior<'_>, grads: Opt
             logs
         }
     };
-    Ok(total(loc.len(), logs, scale_squares + squares, prior))
+    total(factors.num_rows * factors.num_cols, logs, scale_squares + squares, prior)
 }
 
 /// KL from its sums: `logs` = Σ ln σ, `squares` = Σ σ² + Σ (μ − μₚ)².

@@ -39,6 +39,8 @@ pub enum Purpose {
     Synthetic = 10,
     /// Draws after the first of one training step.
     Draws = 11,
+    /// Draws of a process of its own, where several train together.
+    Processes = 12,
 }
 
 /// Names one stream of noise: 2⁶⁴ numbers, independent of those of every other key.

@@ -10,6 +10,21 @@ use crate::noise::random_words;
 use crate::par::rows_per_chunk;
 use crate::simd::vectorized;
 
+/// The stream that the signs of a batch come from, and where in it they begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SignKey {
+    /// The stream.
+    pub key: NoiseKey,
+    /// Number of the batch's first example: 0, or more for the later part of a batch that is divided.
+    pub first: usize,
+}
+
+impl From<NoiseKey> for SignKey {
+    fn from(key: NoiseKey) -> Self {
+        Self { key, first: 0 }
+    }
+}
+
 /// An activation: examples, positions that share their signs (1 for a dense layer, H·W for an image), channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignShape {
@@ -38,11 +53,11 @@ impl SignShape {
 ///
 /// # Errors
 /// If the lengths do not fit the shape.
-pub fn apply(out: &mut [f32], x: &[f32], shape: SignShape, key: NoiseKey) -> Result<()> {
+pub fn apply(out: &mut [f32], x: &[f32], shape: SignShape, key: impl Into<SignKey>) -> Result<()> {
     let check = Check("signs");
     check.len("x", x, shape.check(check)?)?;
     check.len("out", out, x.len())?;
-    for_each_example(out, x, shape, key, flip);
+    for_each_example(out, x, shape, key.into(), flip);
     Ok(())
 }
 
@@ -53,11 +68,11 @@ pub fn apply(out: &mut [f32], x: &[f32], shape: SignShape, key: NoiseKey) -> Res
 ///
 /// # Errors
 /// If the lengths do not fit the shape.
-pub fn add(out: &mut [f32], x: &[f32], shape: SignShape, key: NoiseKey) -> Result<()> {
+pub fn add(out: &mut [f32], x: &[f32], shape: SignShape, key: impl Into<SignKey>) -> Result<()> {
     let check = Check("add_signed");
     check.len("x", x, shape.check(check)?)?;
     check.len("out", out, x.len())?;
-    for_each_example(out, x, shape, key, flip_and_add);
+    for_each_example(out, x, shape, key.into(), flip_and_add);
     Ok(())
 }
 
@@ -66,7 +81,7 @@ fn for_each_example(
     out: &mut [f32],
     x: &[f32],
     shape: SignShape,
-    key: NoiseKey,
+    key: SignKey,
     visit: impl Fn(&mut [f32], &[f32], &[u32]) + Sync,
 ) {
     let len = shape.example_len();
@@ -82,12 +97,12 @@ fn for_each_example(
     });
 }
 
-/// Signs of some examples, `[examples, channels]`, each 0 or the sign bit.
-pub(crate) fn sign_bits(examples: Range<usize>, channels: usize, key: NoiseKey) -> Vec<u32> {
+/// Signs of some examples of a batch, `[examples, channels]`, each 0 or the sign bit.
+pub(crate) fn sign_bits(examples: Range<usize>, channels: usize, SignKey { key, first }: SignKey) -> Vec<u32> {
     // Every example starts at a word of its own, so that its signs do not depend on the batch it came in.
     let words_per_example = channels.div_ceil(32);
     let mut words = vec![0; examples.len() * words_per_example];
-    random_words(key, (examples.start * words_per_example) as u64, &mut words);
+    random_words(key, ((first + examples.start) * words_per_example) as u64, &mut words);
     let mut signs = vec![0; examples.len() * channels];
     let rows = signs.chunks_exact_mut(channels.max(1)).zip(words.chunks_exact(words_per_example.max(1)));
     rows.for_each(|(signs, words)| expand(words, signs));

@@ -153,18 +153,54 @@ pub enum Error {
         /// The data set.
         set: String,
     },
+    /// Another process of the same run has failed, and said why.
+    #[error("rank {process}: {reason}")]
+    Elsewhere {
+        /// Its number.
+        process: usize,
+        /// The code that it ends with.
+        code: u8,
+        /// What it said.
+        reason: String,
+    },
+    /// Processes that should be the same are not.
+    #[error("rank {process} does not have what rank 0 has:\n{differences}")]
+    UnlikeFirst {
+        /// The first that differs.
+        process: usize,
+        /// What differs, a line each.
+        differences: String,
+    },
+    /// What several processes cannot train together.
+    #[error("{what} takes one process, found {found}")]
+    OneProcessOnly {
+        /// What.
+        what: &'static str,
+        /// How many there are.
+        found: usize,
+    },
     /// A step without any draw.
     #[error("estimator.draws must be at least 1, got 0")]
     NoDraws,
     /// A loss or gradient that is not a finite number.
     #[error(
-        "training diverged: the {what} of step {step} is not a finite number; try a smaller optim.lr or optim.clip"
+        "training diverged: the {what} is not a finite number in step {step}; try a smaller optim.lr or optim.clip"
     )]
     NonFinite {
         /// The step.
         step: u64,
-        /// What was not finite.
-        what: &'static str,
+        /// What was not finite, by the name of its tensor.
+        what: String,
+    },
+    /// A batch that there are not enough examples for.
+    #[error("train.batch must be at most {examples}, all training examples of the data set `{set}`, got {found}")]
+    BatchTooLarge {
+        /// The data set.
+        set: String,
+        /// Its training examples.
+        examples: usize,
+        /// What was asked for.
+        found: usize,
     },
     /// A checkpoint of a run on other data.
     #[error("the data set `{set}` is not the one that the run was trained on")]
@@ -333,6 +369,14 @@ impl Error {
             Ok([fault]) => Err(fault),
             Err(faults) if faults.is_empty() => Ok(()),
             Err(faults) => Err(Self::Several { faults }),
+        }
+    }
+
+    /// The errors that this one is made of.
+    pub(crate) fn into_faults(self) -> Vec<Self> {
+        match self {
+            Self::Several { faults } => faults,
+            one => vec![one],
         }
     }
 

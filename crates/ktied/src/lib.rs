@@ -51,6 +51,7 @@
 
 pub mod analyze;
 pub mod checkpoint;
+pub mod cluster;
 pub mod compress;
 pub mod config;
 pub mod convert;

@@ -129,5 +129,5 @@ pub fn prune(
     let mut model = trained.model().clone();
     let (network, report) = signals.prune(model.network, threshold)?;
     model.network = network;
-    Ok((Trainer::new(target(trained.config())?, data)?.with_model(&model)?, report))
+    Ok((Trainer::begin(target(trained.config())?, data)?.with_model(&model)?, report))
 }

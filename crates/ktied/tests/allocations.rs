@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use ktied::evaluate::{Draws, Ensemble};
-use ktied::models::{MlpSpec, Network, NetworkConfig, PosteriorSpec};
+use ktied::models::{MlpSpec, Network, NetworkConfig, PosteriorSpec, ResNet18Spec};
 use ktied::nn::{Estimator, Pass};
 use ktied::objective::{Likelihood, LikelihoodKind};
 use ktied::train::AdamConfig;
@@ -76,8 +76,8 @@ fn train(posterior: &str, estimator: Estimator) -> (f64, usize) {
     for step in 0..4 {
         LARGE.store(0, Ordering::Relaxed);
         let output = network.forward(x.clone(), &Pass::sampled(1, step, estimator)).unwrap();
-        let loss = output.square().mean() + network.kl().unwrap() / 1000.0;
-        let grads = GradientsParams::from_grads(loss.backward(), &network);
+        let mut grads = GradientsParams::from_grads(output.square().mean().backward(), &network);
+        network.add_kl_gradients(1e-3, &mut grads).unwrap();
         network = adam.step(1e-3, network, grads);
     }
     let bytes = PEAK.load(Ordering::Relaxed) - before;
@@ -98,10 +98,31 @@ fn predict(posterior: &str, samples: u64) -> usize {
     LARGE.load(Ordering::Relaxed)
 }
 
+/// The most that a few steps of a small ResNet-18 hold, in images of its first block.
+fn train_resnet() -> f64 {
+    let (batch, side, width) = (16, 32, 16);
+    let before = HELD.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    let config = NetworkConfig::new(PosteriorSpec::new("mean-field".parse().unwrap()));
+    let spec = ResNet18Spec { widths: [width, 4, 4, 4], ..ResNet18Spec::default() };
+    let network = spec.init(&config, &Device::flex().autodiff()).unwrap();
+    let x = Tensor::<4>::ones([batch, side, side, 3], &Device::flex());
+    for step in 0..3 {
+        let output = network.forward(x.clone(), &Pass::sampled(1, step, Estimator::Reparam)).unwrap();
+        GradientsParams::from_grads(output.square().mean().backward(), &network);
+    }
+    let bytes = PEAK.load(Ordering::Relaxed) - before;
+    bytes as f64 / (batch * side * side * width * size_of::<f32>()) as f64
+}
+
 // One test, so that nothing else allocates beside it.
 #[test]
 fn neither_standard_deviations_nor_noise_are_in_memory_and_draws_take_none() {
     a_k_tied_layer_is_trained_without_its_standard_deviations_or_noise_in_memory();
+    let images = train_resnet();
+    println!("ResNet-18: {images:.2} images of the first block");
+    // Two more if the normalised inputs of its convolutions were kept.
+    assert!(images < 8.5, "{images}");
     for posterior in ["k-tied:2", "point"] {
         predict(posterior, 20);
         assert_eq!(predict(posterior, 60), predict(posterior, 20), "{posterior}");
@@ -125,6 +146,6 @@ fn a_k_tied_layer_is_trained_without_its_standard_deviations_or_noise_in_memory(
     // And W.
     assert!(reparam < 5.5, "{reparam}");
     assert!(local / mean_field <= 0.6, "{local} {mean_field}");
-    // Buffers of one step are those of the next, but for one that burn drops where it adds up the two gradients of μ.
-    assert_eq!((of_point, of_local), (0, 1));
+    // Buffers of one step are those of the next.
+    assert_eq!((of_point, of_local), (0, 0));
 }

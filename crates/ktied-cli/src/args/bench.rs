@@ -11,8 +11,82 @@ pub enum Bench {
     Kernels(BenchKernels),
     /// Time predictions of many draws by the MLP on made-up data.
     Predict(BenchPredict),
+    /// Time whole training steps by the processes of mpirun, on made-up data.
+    Ranks(BenchRanks),
+    /// Predict the time of a step on a cluster from what a few processes take here.
+    Scale(BenchScale),
     /// Time whole training steps of a model on made-up data.
     Step(BenchStep),
+    /// Time sums of gradients over the processes of mpirun.
+    Sum(BenchSum),
+}
+
+/// `ktied bench sum`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  mpirun -n 2 ktied bench sum --threads 1\n  mpirun -n 4 ktied bench sum --numbers 478410,956820 --json"
+)]
+pub struct BenchSum {
+    /// Numbers to add up; one measurement each.
+    #[arg(long, value_name = "N,N,…", value_delimiter = ',', default_value = "1000,10000,100000,1000000,4000000")]
+    pub numbers: Vec<usize>,
+    /// How often, after three times to warm up.
+    #[arg(long, default_value = "30", value_name = "N", value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+    pub repeats: usize,
+}
+
+/// `ktied bench ranks`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  ktied bench ranks --model mlp --threads 2\n  mpirun -n 2 ktied bench ranks --model mlp --posterior k-tied:2 --threads 1 --json"
+)]
+pub struct BenchRanks {
+    /// Of what.
+    #[command(flatten)]
+    pub work: Work,
+    /// Posterior of the weights: point, mean-field, k-tied:K, matrix-normal or low-rank:K.
+    #[arg(long, value_name = "Q", default_value_t = PosteriorKind::MeanField)]
+    pub posterior: PosteriorKind,
+    /// Steps to time, after three to warm up.
+    #[arg(long, default_value = "20", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub steps: u64,
+}
+
+/// `ktied bench scale`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  mpirun -n 2 ktied bench scale --model mlp --threads 1\n  mpirun -n 2 ktied bench scale --model lenet --steps 3 --gbits 10,25,100 --threads 1 --json"
+)]
+pub struct BenchScale {
+    /// Of what.
+    #[command(flatten)]
+    pub work: Work,
+    /// Posteriors to compare.
+    #[arg(long, value_name = "Q,Q,…", value_delimiter = ',', default_value = "mean-field,k-tied:2")]
+    pub posteriors: Vec<PosteriorKind>,
+    /// Speeds of networks, in Gbit/s.
+    #[arg(long, value_name = "G,G,…", value_delimiter = ',', default_value = "10,100", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub gbits: Vec<u32>,
+    /// Steps to time for each size of a rank's part, after three to warm up.
+    #[arg(long, default_value = "10", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub steps: u64,
+}
+
+/// What the processes of mpirun do in a step.
+#[derive(Debug, clap::Args)]
+pub struct Work {
+    /// The model; resnet18 without statistics of batches, which take one process.
+    #[arg(long, value_enum)]
+    pub model: BenchModel,
+    /// Estimator of gradients: reparam, flipout or local.
+    #[arg(long, value_name = "E", default_value_t = Estimator::Reparam)]
+    pub estimator: Estimator,
+    /// Examples a step of all processes together; the paper's if not given.
+    #[arg(long, value_name = "B")]
+    pub batch: Option<usize>,
+    /// Gradients in half precision between processes.
+    #[arg(long)]
+    pub half: bool,
 }
 
 /// `ktied bench predict`

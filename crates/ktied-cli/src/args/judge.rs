@@ -20,6 +20,9 @@ pub struct Evaluate {
     /// A data set of another kind: how well does uncertainty tell its examples from these?
     #[arg(long, value_name = "SET")]
     pub ood: Option<String>,
+    /// Turn the images of these examples by so many degrees first.
+    #[arg(long, value_name = "DEGREES", allow_negative_numbers = true)]
+    pub rotate: Option<f64>,
     /// A run to compare with, paired over examples.
     #[arg(long, value_name = "RUN2")]
     pub compare: Option<PathBuf>,

@@ -4,6 +4,7 @@ mod bench;
 mod data;
 mod judge;
 mod report;
+mod reproduce;
 mod shrink;
 mod train;
 
@@ -15,10 +16,11 @@ use clap_complete::Shell;
 use ktied::config::Preset;
 use ktied::posterior::PosteriorKind;
 
-pub use bench::{Bench, BenchKernels, BenchModel, BenchPredict, BenchStep};
+pub use bench::{Bench, BenchKernels, BenchModel, BenchPredict, BenchRanks, BenchScale, BenchStep, BenchSum, Work};
 pub use data::{Data, DataCheck, DataGet, DataList};
 pub use judge::{Evaluate, Place, Predict, SplitName};
 pub use report::{Export, ExportFormat, Report};
+pub use reproduce::Reproduce;
 pub use shrink::{Analyze, Compress, Prune, RankChoice, WriteAs};
 pub use train::{Sweep, Train};
 
@@ -29,10 +31,19 @@ pub use train::{Sweep, Train};
     version,
     after_help = "Examples:\n  ktied demo\n  ktied train --preset mlp-mnist --posterior k-tied:2 --epochs 10 --out runs/mnist\n  ktied evaluate runs/mnist\n  ktied report runs/mnist --out report.html"
 )]
-pub struct Args {
+pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// How.
+    #[command(flatten)]
+    pub args: Args,
+}
+
+/// What every command takes.
+#[derive(Clone, Debug, clap::Args)]
+#[command(about = None)]
+pub struct Args {
     /// Print exactly one JSON document on standard output, and nothing else there.
     #[arg(long, global = true)]
     pub json: bool,
@@ -53,7 +64,7 @@ impl Args {
     /// One line on standard error, unless silence was asked for.
     pub(crate) fn say(&self, line: &str) {
         if !self.quiet {
-            eprintln!("{line}");
+            crate::table::say_line(line);
         }
     }
 }
@@ -83,6 +94,8 @@ pub enum Command {
     Export(Export),
     /// Train a run for every cell of a grid, and choose on validation −ELBO.
     Sweep(Sweep),
+    /// Repeat the paper's experiments on the real data, and say of each figure whether it came out the same.
+    Reproduce(Reproduce),
     /// Count the parameters of a model, layer by layer.
     Params(Params),
     /// Find, check and download data sets.

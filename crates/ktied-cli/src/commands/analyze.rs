@@ -17,7 +17,7 @@ use crate::picture::{Axis, Chart, Figure, HeatMap, Panel, Series};
 use crate::table::{Table, json, print_json, print_line};
 
 #[derive(Debug, Serialize)]
-struct Report {
+pub(crate) struct Report {
     run: String,
     step: u64,
     posterior: String,
@@ -31,6 +31,12 @@ struct Report {
 }
 
 pub(crate) fn run(arguments: &Analyze, args: &Args) -> Result<(), Failure> {
+    let report = look(arguments, args)?;
+    if args.json { print_json(&report) } else { print(&report) }
+}
+
+/// Looks inside a run, and writes what there is to see into its folder.
+pub(crate) fn look(arguments: &Analyze, args: &Args) -> Result<Report, Failure> {
     let run = Run::open(&arguments.run)?;
     let (trainer, data) = trained(&run, arguments.place.data.as_deref(), arguments.place.best, args)?;
     let folder = arguments.out.clone().unwrap_or_else(|| arguments.run.join("analysis"));
@@ -68,7 +74,7 @@ pub(crate) fn run(arguments: &Analyze, args: &Args) -> Result<(), Failure> {
         layers,
     };
     write(&report, arguments.no_pictures)?;
-    if args.json { print_json(&report) } else { print(&report) }
+    Ok(report)
 }
 
 fn write(report: &Report, no_pictures: bool) -> Result<(), Failure> {

@@ -9,7 +9,8 @@ use ktied::objective::{Likelihood, LikelihoodKind};
 use ktied::train::EVALUATION_BATCH;
 use serde::Serialize;
 
-use super::bench_step::{batch, peak_rss_mb, rounded};
+use super::bench_step::{peak_rss_mb, rounded};
+use super::made_up;
 use crate::args::{Args, BenchPredict};
 use crate::exit::Failure;
 use crate::table::{print_json, print_line};
@@ -37,7 +38,7 @@ pub(crate) fn run(bench: &BenchPredict, args: &Args) -> Result<(), Failure> {
     let likelihood = Likelihood::new(LikelihoodKind::Softmax, model.outputs(), 1.0, &device)?;
     let ensemble = Ensemble::new([(&network, &likelihood)])?;
     let examples = bench.examples as usize;
-    let (Features::Rows(rows), _) = batch(&model, examples) else {
+    let (Features::Rows(rows), _) = made_up::batch(&model, examples)? else {
         return Err(Failure::Usage("the MLP takes numbers".into()));
     };
     let (mut times, mut sums) = (vec![], [0.0; 2]);

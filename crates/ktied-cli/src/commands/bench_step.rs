@@ -3,15 +3,15 @@
 use std::time::Instant;
 
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::Device;
 use ktied::config::{Config, Preset};
-use ktied::models::{Features, ModelSpec, Network};
+use ktied::models::{ModelSpec, Network};
 use ktied::nn::Pass;
-use ktied::objective::{Elbo, Likelihood, LikelihoodKind, Observed};
+use ktied::objective::{Elbo, Likelihood, LikelihoodKind};
 use ktied::train::{AdamConfig, Model, grad_norm};
-use ktied_kernels::{NoiseKey, Purpose, noise};
 use serde::Serialize;
 
+use super::made_up;
 use crate::args::{Args, BenchModel, BenchStep};
 use crate::exit::Failure;
 use crate::table::{print_json, print_line};
@@ -22,8 +22,6 @@ const WARM_UP: u64 = 3;
 const NUM_TRAIN: usize = 50_000;
 const PRIOR_SCALE: f64 = 0.3;
 const LEARNING_RATE: f64 = 1e-4;
-/// Words of a sequence.
-const LENGTH: usize = 80;
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -77,13 +75,7 @@ pub(crate) fn run(bench: &BenchStep, args: &Args) -> Result<(), Failure> {
 }
 
 fn config(bench: &BenchStep) -> Result<Config, Failure> {
-    let preset = match bench.model {
-        BenchModel::Mlp => Preset::MlpMnist,
-        BenchModel::Lenet => Preset::LeNetCifar100,
-        BenchModel::Lstm => Preset::LstmImdb,
-        BenchModel::Resnet18 => Preset::ResNet18Cifar10,
-    };
-    let mut config = preset.config();
+    let mut config = preset(bench.model).config();
     (config.posterior.kind, config.estimator.kind, config.prior.scale) =
         (bench.posterior, bench.estimator, PRIOR_SCALE);
     config.train.batch = bench.batch.unwrap_or(config.train.batch);
@@ -95,6 +87,23 @@ fn config(bench: &BenchStep) -> Result<Config, Failure> {
     Ok(config)
 }
 
+/// Whose settings a model has.
+pub(super) fn preset(model: BenchModel) -> Preset {
+    match model {
+        BenchModel::Mlp => Preset::MlpMnist,
+        BenchModel::Lenet => Preset::LeNetCifar100,
+        BenchModel::Lstm => Preset::LstmImdb,
+        BenchModel::Resnet18 => Preset::ResNet18Cifar10,
+    }
+}
+
+/// Milliseconds of each step, sorted.
+pub(super) fn times(bench: &BenchStep) -> Result<Vec<f64>, Failure> {
+    let config = config(bench)?;
+    config.check()?;
+    Ok(measure(bench, &config)?.0)
+}
+
 /// Milliseconds of each step, sorted, and the last loss.
 fn measure(bench: &BenchStep, config: &Config) -> Result<(Vec<f64>, f64), Failure> {
     let device = Device::flex().autodiff();
@@ -102,18 +111,20 @@ fn measure(bench: &BenchStep, config: &Config) -> Result<(Vec<f64>, f64), Failur
     let kind = if config.model.outputs() == 1 { LikelihoodKind::Bernoulli } else { LikelihoodKind::Softmax };
     let likelihood = Likelihood::new(kind, config.model.outputs(), 1.0, &device)?;
     let mut model = Model { network, likelihood };
-    let (features, observed) = batch(&config.model, config.train.batch);
+    let (features, observed) = made_up::batch(&config.model, config.train.batch)?;
     let (elbo, mut adam) = (Elbo::new(NUM_TRAIN)?, AdamConfig::new().init());
     let (mut times, mut loss) = (Vec::new(), f64::NAN);
     for step in 0..WARM_UP + bench.steps {
         let begin = Instant::now();
         let pass = Pass::sampled(0, step, config.estimator.kind);
         let (_, nll) = model.nll(features.clone(), &observed, &pass)?;
-        let value = elbo.loss(nll.mean(), model.network.kl()?, 1.0);
-        loss = value.to_data().iter::<f64>().next().unwrap_or(f64::NAN);
-        let grads = GradientsParams::from_grads(value.backward(), &model);
+        let nll = nll.mean();
+        let value = nll.to_data().iter::<f64>().next().unwrap_or(f64::NAN);
+        let mut grads = GradientsParams::from_grads(nll.backward(), &model);
+        let kl = model.network.add_kl_gradients(elbo.weight_of_kl(1.0), &mut grads)?;
+        loss = elbo.terms(value, kl).neg_elbo();
         if !grad_norm(&model, &grads).is_finite() {
-            return Err(ktied::Error::NonFinite { step, what: "gradient" }.into());
+            return Err(ktied::Error::NonFinite { step, what: "gradient".into() }.into());
         }
         model = adam.step(LEARNING_RATE, model, grads);
         if config.posterior.cap.is_some() {
@@ -125,35 +136,6 @@ fn measure(bench: &BenchStep, config: &Config) -> Result<(Vec<f64>, f64), Failur
     }
     times.sort_by(f64::total_cmp);
     Ok((times, loss))
-}
-
-/// Standard normal inputs or random words, and random classes.
-pub(super) fn batch(model: &ModelSpec, rows: usize) -> (Features, Observed) {
-    let device = Device::flex();
-    let key = NoiseKey::new(0).child(Purpose::Synthetic);
-    let below = |count: usize, bound: usize, stream: u64| {
-        let mut words = vec![0; count];
-        noise::random_words(key.fold(stream), 0, &mut words);
-        words.into_iter().map(|word| (u64::from(word) * bound as u64) >> 32).collect::<Vec<u64>>()
-    };
-    let (width, classes) = match model {
-        ModelSpec::Mlp(spec) => (spec.sizes.first().copied().unwrap_or(0), model.outputs()),
-        ModelSpec::LeNet(spec) => (spec.side * spec.side * spec.channels, spec.classes),
-        ModelSpec::ResNet18(spec) => (spec.side * spec.side * spec.channels, spec.classes),
-        ModelSpec::Lstm(_) => (LENGTH, 2),
-    };
-    let features = match model {
-        ModelSpec::Lstm(spec) => {
-            let ids = below(rows * width, spec.vocabulary, 1).into_iter().map(|id| id as i32).collect::<Vec<_>>();
-            Features::Words(Tensor::<2, Int>::from_data(TensorData::new(ids, [rows, width]), &device))
-        }
-        _ => {
-            let mut values = vec![0.0; rows * width];
-            noise::normals(key.fold(2), 0, &mut values);
-            Features::Rows(Tensor::from_data(TensorData::new(values, [rows, width]), &device))
-        }
-    };
-    (features, Observed::Classes(below(rows, classes, 3).into_iter().map(|class| class as u32).collect()))
 }
 
 pub(super) fn rounded(milliseconds: f64) -> f64 {

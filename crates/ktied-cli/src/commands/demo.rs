@@ -1,8 +1,7 @@
 //! `ktied demo`: one small network under several posteriors, on the embedded digits, each a run like any other.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,6 +17,7 @@ use super::train::{interruptible, parameters};
 use crate::args::{Args, Demo};
 use crate::exit::Failure;
 use crate::table::{Table, grouped, json, print_json, print_line};
+use crate::workers::side_by_side;
 
 const NUM_DRAWS: u64 = 100;
 const POSTERIORS: [PosteriorKind; 5] = [
@@ -61,7 +61,7 @@ pub(crate) fn run(demo: &Demo, args: &Args) -> Result<(), Failure> {
     let data = load(&config(demo, PosteriorKind::Point).data)?;
     let folder = demo.out.clone().unwrap_or_else(free_folder);
     let bar = progress(args, POSTERIORS.len() as u64 * demo.steps);
-    let networks = all(demo, &data, &folder, &bar, &stop)?;
+    let networks = side_by_side(&POSTERIORS, |&kind| network(kind, demo, &data, &folder, &bar, &stop))?.concat();
     bar.finish_and_clear();
     let report = Report {
         model: "mlp 64-64-64-10",
@@ -88,37 +88,6 @@ fn config(demo: &Demo, kind: PosteriorKind) -> Config {
     config.posterior.kind = kind;
     (config.train.seed, config.train.steps, config.train.checkpoint_every) = (demo.seed, Some(demo.steps), 0);
     config
-}
-
-/// Trains all networks, as many at a time as there are threads: a network is too small to keep two of them busy. Each
-/// has one thread, and since no bit depends on the number of threads, the results are those of one after the other.
-fn all(
-    demo: &Demo,
-    data: &DataSet,
-    folder: &Path,
-    bar: &ProgressBar,
-    stop: &Arc<AtomicBool>,
-) -> Result<Vec<Row>, Failure> {
-    let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let worker = || -> Result<(), Failure> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-        let pool = pool.map_err(|error| Failure::Usage(format!("cannot start a thread: {error}")))?;
-        while let Some(&kind) = POSTERIORS.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let of_kind = pool.install(|| network(kind, demo, data, folder, bar, stop))?;
-            rows.lock().unwrap_or_else(PoisonError::into_inner).push((kind, of_kind));
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..rayon::current_num_threads()).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().try_for_each(|worker| match worker.join() {
-            Ok(result) => result,
-            Err(panic) => std::panic::resume_unwind(panic),
-        })
-    })?;
-    let rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let of = |kind: PosteriorKind| rows.iter().find(|(of, _)| *of == kind).map(|(_, rows)| rows.clone());
-    Ok(POSTERIORS.into_iter().filter_map(of).flatten().collect())
 }
 
 /// Trains one network and judges it on the test images; a mean-field one also after its standard deviations were cut to

@@ -135,7 +135,11 @@ fn train(
             let trainer = go_on(&writer, config, data, args)?;
             (writer, trainer)
         }
-        Err(_) => (Writer::create(folder, &config)?, Trainer::new(config, data)?),
+        Err(_) => {
+            // What cannot be trained makes no folder.
+            let trainer = Trainer::new(config.clone(), data)?;
+            (Writer::create(folder, &config)?, trainer)
+        }
     };
     let mut progress = Progress::new(args, &trainer);
     let step_before = trainer.state().step;

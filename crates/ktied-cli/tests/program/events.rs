@@ -59,9 +59,16 @@ fn runs(folder: &Folder) -> [String; 2] {
     let rows: String = (0..300).map(|i| format!("{},{},{}\n", i % 17, i % 5, i % 3)).collect();
     fs::write(&table, format!("x,y,label\n{rows}")).expect("a table");
     let set = format!("data.set={table}");
-    let classes =
-        train(folder, "classes", &[&set, "data.task=classes", "model.sizes=2,8,3", "posterior.kind=k-tied:2"]);
-    let values = train(folder, "values", &[&set, "data.task=values", "model.sizes=2,8,1", "posterior.kind=mean-field"]);
+    let classes = train(
+        folder,
+        "classes",
+        &[&set, "data.task=classes", "model.sizes=2,8,3", "posterior.kind=k-tied:2", "train.batch=240"],
+    );
+    let values = train(
+        folder,
+        "values",
+        &[&set, "data.task=values", "model.sizes=2,8,1", "posterior.kind=mean-field", "train.batch=240"],
+    );
     [classes, values]
 }
 

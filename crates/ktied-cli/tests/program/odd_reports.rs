@@ -161,7 +161,7 @@ fn a_run_whose_data_or_checkpoint_are_gone_is_shown_without_them() {
     let table = folder.join("table.csv");
     let rows: String = (0..200).map(|i| format!("{},{}\n", i % 13, i % 2)).collect();
     fs::write(&table, format!("x,label\n{rows}")).expect("a table");
-    let settings = [&format!("data.set={table}") as &str, "data.task=classes", "model.sizes=1,8,2"];
+    let settings = [&format!("data.set={table}") as &str, "data.task=classes", "model.sizes=1,8,2", "train.batch=160"];
     let run = train(&folder, "run", &settings);
     fs::write(&table, format!("x,label\n{}", rows.replace("12,0", "11,0"))).expect("another table");
     let (page, _) = report(&folder, &[&run], &[]);

@@ -155,8 +155,13 @@ fn numbers_are_shown_with_their_interval_and_in_their_units() {
     let rows: String = (0..200).map(|i| format!("{},{}\n", f64::from(i) / 10.0, 1000.0 + f64::from(i % 50))).collect();
     let table = folder.join("table.csv");
     fs::write(&table, format!("speed & feed,label\n{rows}")).unwrap();
-    let settings =
-        [&format!("data.set={table}") as &str, "data.task=values", "model.sizes=1,8,1", "posterior.kind=mean-field"];
+    let settings = [
+        &format!("data.set={table}") as &str,
+        "data.task=values",
+        "model.sizes=1,8,1",
+        "posterior.kind=mean-field",
+        "train.batch=160",
+    ];
     let run = train(&folder, "run", &settings);
     let (page, _) = report(&folder, &[&run], &[]);
     assert!(

@@ -11,7 +11,6 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use crate::NoiseKey;
 use crate::activation::Activation;
 use crate::conv::im2col::im2col;
 use crate::conv::shape::{Conv2dShape, Plan};
@@ -20,7 +19,7 @@ use crate::error::{Check, Result};
 use crate::gemm::{Mat, Threads, Update, product};
 use crate::rows::{column_sums, finish};
 use crate::scratch::with_scratch;
-use crate::signs::{flip_in_place, sign_bits};
+use crate::signs::{SignKey, flip_in_place, sign_bits};
 use crate::simd::vectorized;
 
 /// Weights of a pass under Flipout.
@@ -31,9 +30,9 @@ pub struct FlipoutWeights<'a> {
     /// One draw's deviation Δ from them, `[KH, KW, C, O]`.
     pub deviation: &'a [f32],
     /// Stream of s, the signs per image and channel of x; as [`crate::signs::apply`] draws them.
-    pub input_signs: NoiseKey,
+    pub input_signs: SignKey,
     /// Stream of r, the signs per image and channel of y.
-    pub output_signs: NoiseKey,
+    pub output_signs: SignKey,
 }
 
 impl<'a> FlipoutWeights<'a> {
@@ -65,7 +64,7 @@ impl<'a> FlipoutWeights<'a> {
 /// use ktied_kernels::conv::{Conv2dShape, flipout};
 /// let shape = Conv2dShape::valid(1, [2, 2], 1, 1, [2, 2], [1, 1]);
 /// let (loc, deviation) = ([1., 0., 0., 1.], [0., 0.25, 0., 0.]);
-/// let [input_signs, output_signs] = [NoiseKey::new(1), NoiseKey::new(2)];
+/// let [input_signs, output_signs] = [NoiseKey::new(1), NoiseKey::new(2)].map(Into::into);
 /// let weights = flipout::FlipoutWeights { loc: &loc, deviation: &deviation, input_signs, output_signs };
 /// let mut y = [0.0];
 /// flipout::forward(&mut y, &[1., 2., 3., 4.], weights, None, &shape, Activation::Identity)?;

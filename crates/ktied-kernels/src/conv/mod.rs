@@ -1,12 +1,14 @@
 //! Two-dimensional convolution of channels-last images, and its gradients.
 //!
 //! All three kernels are matrix products over the windows of the images (im2col): a tile of windows is
-//! copied side by side into a buffer that stays in the cache, then multiplied. Tiles depend on the shape alone.
+//! copied side by side into a buffer that stays in the cache, then multiplied. Tiles depend on the shape alone. Windows of
+//! 3×3 that move by one pixel over many channels are computed with fewer products (`winograd`).
 
 pub mod flipout;
 mod im2col;
 pub mod pooled;
 pub(crate) mod shape;
+mod winograd;
 
 use std::ops::Range;
 
@@ -77,6 +79,9 @@ fn convolve(
 ) -> Result<()> {
     if y.is_empty() {
         return Ok(());
+    }
+    if winograd::suits(plan) {
+        return winograd::convolve(y, x, weight, bias, plan, activation);
     }
     let outputs = plan.shape.outputs;
     let weight = Mat::new(weight, plan.patch, outputs)?;
@@ -159,6 +164,9 @@ pub fn backward_weight(
     if dz.is_empty() || dweight.is_empty() {
         dweight.fill(0.0);
         return Ok(());
+    }
+    if winograd::suits(&plan) {
+        return winograd::sum_weights(dweight, dz, x, &plan);
     }
     sum_weights([dweight], &plan, |[dweight], rows, columns| accumulate_weight(dweight, &dz, x, &plan, rows, columns))
 }

@@ -32,7 +32,7 @@ impl Problem {
 
     fn weights(&self) -> FlipoutWeights<'_> {
         let key = |purpose| NoiseKey::new(6).child(purpose);
-        let (input_signs, output_signs) = (key(Purpose::InputSigns), key(Purpose::OutputSigns));
+        let (input_signs, output_signs) = (key(Purpose::InputSigns).into(), key(Purpose::OutputSigns).into());
         FlipoutWeights { loc: &self.loc, deviation: &self.deviation, input_signs, output_signs }
     }
 

@@ -146,6 +146,55 @@ fn the_gradients_of_the_k_tied_kl_match_central_differences() {
     }
 }
 
+/// `there` with `more` added, each element by one addition.
+fn added(there: &[f32], more: &[f32]) -> Vec<f32> {
+    there.iter().zip(more).map(|(t, m)| t + m).collect()
+}
+
+#[test]
+fn gradients_of_the_mean_field_kl_are_added_to_those_that_are_there_bit_for_bit() {
+    for form in [ScaleForm::Log, ScaleForm::Softplus] {
+        for len in [0, 1, 255, 257, 50_001] {
+            let (loc, raw, center) = (random(len, 1), log_factor(len, 2), random(len, 3));
+            for prior_loc in [None, Some(&center[..])] {
+                let prior = Prior { loc: prior_loc, scale: 0.3 };
+                let (mut own_loc, mut own_raw) = (vec![0.0; len], vec![0.0; len]);
+                let grads = MeanFieldGrads { loc: &mut own_loc, raw_scale: &mut own_raw };
+                kl::mean_field_backward(grads, &loc, &raw, form, prior, 0.7).unwrap();
+                let [there_loc, there_raw] = [4, 5].map(|seed| random(len, seed));
+                let (mut d_loc, mut d_raw) = (there_loc.clone(), there_raw.clone());
+                let grads = MeanFieldGrads { loc: &mut d_loc, raw_scale: &mut d_raw };
+                let value = kl::add_mean_field(grads, &loc, &raw, form, prior, 0.7).unwrap();
+                assert_eq!(value, kl::mean_field(&loc, &raw, form, prior).unwrap(), "{form:?} {len}");
+                assert_eq!(d_loc, added(&there_loc, &own_loc), "{form:?} {len}");
+                assert_eq!(d_raw, added(&there_raw, &own_raw), "{form:?} {len}");
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_of_the_k_tied_kl_are_added_to_those_that_are_there_bit_for_bit() {
+    for shape in SHAPES.into_iter().chain([(100, 411, 3), (300, 60, 1)]) {
+        let (m, n, k) = shape;
+        let (loc, center) = (random(m * n, 1), random(m * n, 6));
+        let (log_u, log_v) = (log_factor(m * k, 2), log_factor(n * k, 3));
+        let prior = Prior { loc: Some(&center), scale: 0.2 };
+        let (mut own_loc, mut own_u, mut own_v) = (vec![0.0; m * n], vec![0.0; m * k], vec![0.0; n * k]);
+        let grads = FactorGrads { log_u: &mut own_u, log_v: &mut own_v };
+        let expected = kl::k_tied(&loc, factors(&log_u, &log_v, shape), prior, Some(grads)).unwrap();
+        kl::loc_backward(&mut own_loc, &loc, prior, -1.3).unwrap();
+        own_u.iter_mut().chain(&mut own_v).for_each(|d| *d *= -1.3);
+        let [there_loc, there_u, there_v] = [(m * n, 7), (m * k, 8), (n * k, 9)].map(|(len, seed)| random(len, seed));
+        let (mut d_loc, mut d_u, mut d_v) = (there_loc.clone(), there_u.clone(), there_v.clone());
+        let grads = FactorGrads { log_u: &mut d_u, log_v: &mut d_v };
+        let value = kl::add_k_tied(&mut d_loc, grads, &loc, factors(&log_u, &log_v, shape), prior, -1.3).unwrap();
+        assert_eq!(value, expected, "{shape:?}");
+        assert_eq!(d_loc, added(&there_loc, &own_loc), "{shape:?}");
+        assert_eq!((d_u, d_v), (added(&there_u, &own_u), added(&there_v, &own_v)), "{shape:?}");
+    }
+}
+
 fn all_outputs() -> Vec<f32> {
     let shape @ (m, n, k) = (150, 333, 3);
     let (loc, raw) = (random(m * n, 1), log_factor(m * n, 2));
@@ -181,6 +230,13 @@ fn kl_refuses_operands_that_do_not_fit_and_shows_a_nan() {
     let grads = FactorGrads { log_u: &mut d_u, log_v: &mut [0.0; 8] };
     let error = kl::k_tied(&[0.0; 12], factors(&log_u, &log_v, (3, 4, 2)), prior, Some(grads)).unwrap_err();
     assert_eq!(error.to_string(), "kl_k_tied: `grads.log_u` must have length 6, got 5");
+    let grads = MeanFieldGrads { loc: &mut [0.0; 2], raw_scale: &mut [0.0; 3] };
+    let error = kl::add_mean_field(grads, &[0.0; 2], &[0.0; 2], ScaleForm::Log, prior, 1.0).unwrap_err();
+    assert_eq!(error.to_string(), "kl_add_mean_field: `grads.raw_scale` must have length 2, got 3");
+    let grads = FactorGrads { log_u: &mut [0.0; 6], log_v: &mut [0.0; 8] };
+    let tied = factors(&log_u, &log_v, (3, 4, 2));
+    let error = kl::add_k_tied(&mut [0.0; 11], grads, &[0.0; 12], tied, prior, 1.0).unwrap_err();
+    assert_eq!(error.to_string(), "kl_add_k_tied: `d_loc` must have length 12, got 11");
     let error = kl::loc_backward(&mut [0.0; 3], &[0.0; 2], prior, 1.0).unwrap_err();
     assert_eq!(error.to_string(), "kl_loc_backward: `d_loc` must have length 2, got 3");
     let log_u = [f32::NAN; 6];

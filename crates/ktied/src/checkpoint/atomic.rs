@@ -1,5 +1,6 @@
 //! Files and folders that are either there and whole, or not there: write aside, flush, rename, flush the parent.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -33,6 +34,26 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 pub(super) fn temporary(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{TEMPORARY}{name}"))
+}
+
+/// Whether a name is that of something unfinished.
+pub(crate) fn is_temporary(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes())
+}
+
+/// Removes what is unfinished in a folder; returns what that was. Only for whoever alone may write there.
+pub(crate) fn clear_leftovers(folder: &Path) -> Result<Vec<PathBuf>> {
+    let fail = |error| CheckpointError::io("read the folder", folder, &error);
+    let mut cleared = Vec::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        if is_temporary(&entry.file_name()) {
+            remove_if_there(&entry.path())?;
+            cleared.push(entry.path());
+        }
+    }
+    cleared.sort();
+    Ok(cleared)
 }
 
 /// A new file, on the disk when this returns.

@@ -101,6 +101,20 @@ pub enum CheckpointError {
         /// Length of the elements.
         found: usize,
     },
+    /// A moment of the optimiser that would ruin its parameter.
+    #[error("a number of the tensor `{path}` is not finite")]
+    NotFinite {
+        /// Path of the tensor.
+        path: String,
+    },
+    /// A mean of squares that is below zero; its root would ruin the parameter.
+    #[error("the tensor `{path}` must hold means of squares, 0 or more, got {found}")]
+    NegativeSquare {
+        /// Path of the tensor.
+        path: String,
+        /// The first that is below zero.
+        found: String,
+    },
     /// A number in the optimiser's state that no run can have.
     #[error("the tensor `{path}` must be a number of steps, 0 or more, got {found}")]
     NumberOfSteps {

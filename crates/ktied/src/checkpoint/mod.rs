@@ -67,6 +67,7 @@ mod store;
 mod tensors;
 
 pub use atomic::write_file;
+pub(crate) use atomic::{clear_leftovers, is_temporary};
 pub use digest::Digest;
 pub use error::{CheckpointError, Damage};
 pub(crate) use format::{METADATA, contents_to_bytes, read_contents};

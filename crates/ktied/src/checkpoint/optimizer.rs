@@ -29,7 +29,9 @@ impl Adam {
         let mut tensors = NamedTensors::default();
         for (path, slot) in slots(module)? {
             let fresh = || slot.tracked.then(|| fresh(&slot));
-            let Some(Moments { shape, flat, time }) = self.moments(slot.id).cloned().or_else(fresh) else { continue };
+            let Some(Moments { shape, flat, time, .. }) = self.moments(slot.id).cloned().or_else(fresh) else {
+                continue;
+            };
             for (name, moment) in MOMENTS.into_iter().zip(flat) {
                 let path = path_of(&path, name);
                 let moment = NamedTensor::from_data(&path, shape.clone(), &moment.into_data())?;
@@ -44,7 +46,7 @@ impl Adam {
     /// left alone; whatever state there was is gone.
     ///
     /// # Errors
-    /// If a tracked parameter has no state, or a state does not fit its parameter; then nothing is changed.
+    /// If a tracked parameter has no state, or a state does not fit its parameter, or holds what no run can have; then nothing is changed.
     pub fn load_tensors<M: Module>(&mut self, module: &M, tensors: &NamedTensors) -> Result<()> {
         let mut used = BTreeSet::new();
         let mut loaded = Vec::new();
@@ -67,16 +69,22 @@ impl Adam {
 /// Moments before the first update.
 fn fresh(slot: &Slot) -> Moments {
     let flat = || Tensor::zeros([slot.len()], (&slot.device.clone().inner(), slot.dtype));
-    Moments { shape: slot.shape.clone(), flat: [flat(), flat()], time: 0 }
+    Moments { shape: slot.shape.clone(), flat: [flat(), flat()], time: 0, largest: None }
 }
 
 fn load_moments(slot: &Slot, paths: &[String; 3], tensors: &NamedTensors) -> Result<Moments> {
     let [moment_1, moment_2, time] = paths;
     let flat = |path: &String| -> Result<Tensor<1>> {
         let tensor = slot.check(path, tensors.get(path))?;
+        if !tensor.is_finite() {
+            return Err(CheckpointError::NotFinite { path: path.clone() });
+        }
         Ok(Tensor::from_data(tensor.to_data([slot.len()]), (&slot.device.clone().inner(), slot.dtype)))
     };
     let flat = [flat(moment_1)?, flat(moment_2)?];
+    if let Some(found) = flat[1].to_data().iter::<f64>().find(|square| *square < 0.0) {
+        return Err(CheckpointError::NegativeSquare { path: moment_2.clone(), found: found.to_string() });
+    }
     let there = tensors.get(time).ok_or_else(|| CheckpointError::MissingTensor { path: time.clone() })?;
     let found = there.as_scalar_i64().ok_or_else(|| CheckpointError::TensorDtype {
         path: time.clone(),
@@ -84,5 +92,5 @@ fn load_moments(slot: &Slot, paths: &[String; 3], tensors: &NamedTensors) -> Res
         found: format!("{} of shape {:?}", there.dtype(), there.shape()),
     })?;
     let time = u64::try_from(found).map_err(|_| CheckpointError::NumberOfSteps { path: time.clone(), found })?;
-    Ok(Moments { shape: slot.shape.clone(), flat, time })
+    Ok(Moments { shape: slot.shape.clone(), flat, time, largest: None })
 }

@@ -62,6 +62,11 @@ impl Checkpoint {
         tensors::digest(self.tensors())
     }
 
+    /// The first tensor with a number that is not finite.
+    pub fn not_finite(&self) -> Option<&str> {
+        self.tensors().find(|(_, tensor)| !tensor.is_finite()).map(|(path, _)| path)
+    }
+
     fn same_tensors(&self, other: &Self) -> bool {
         (&self.weights, &self.train_state) == (&other.weights, &other.train_state)
     }
@@ -216,10 +221,12 @@ impl Store {
         free.map_or(Ok(()), |aside| atomic::rename(folder, &aside))
     }
 
-    fn clear_leftovers(&self) -> Result<()> {
-        let names = self.names()?;
-        let mut leftovers = names.iter().filter(|name| name.starts_with(atomic::TEMPORARY));
-        leftovers.try_for_each(|name| atomic::remove_if_there(&self.folder.join(name)))
+    /// Removes what interrupted processes left behind, unfinished; returns what that was.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn clear_leftovers(&self) -> Result<Vec<PathBuf>> {
+        atomic::clear_leftovers(&self.folder)
     }
 
     fn names(&self) -> Result<Vec<String>> {

@@ -205,6 +205,22 @@ impl NamedTensor {
         &self.bytes
     }
 
+    /// Whether none of its numbers is NaN or infinite; whole numbers never are.
+    pub fn is_finite(&self) -> bool {
+        // A number of IEEE 754 is finite if not all bits of its exponent are set.
+        let (ones, len) = match self.dtype {
+            Dtype::F32 | Dtype::BF16 => (0x7f80, self.dtype.size()),
+            Dtype::F64 => (0x7ff0, 8),
+            Dtype::F16 => (0x7c00, 2),
+            _ => return true,
+        };
+        let finite = |number: &[u8]| match number {
+            [.., low, high] => u16::from_le_bytes([*low, *high]) & ones != ones,
+            _ => true,
+        };
+        self.bytes.chunks_exact(len).all(finite)
+    }
+
     /// Digest of the elements.
     pub fn sha256(&self) -> Digest {
         Digest::of(&self.bytes)

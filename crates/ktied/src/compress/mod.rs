@@ -143,7 +143,7 @@ pub fn compress(
     data: &DataSet,
     mut on_layer: impl FnMut(&LayerFit),
 ) -> Result<(Trainer, Vec<LayerFit>)> {
-    let fresh = Trainer::new(target, data)?;
+    let fresh = Trainer::begin(target, data)?;
     let wanted: Vec<PosteriorKind> = fresh.model().network.weights().iter().map(|w| w.kernel.kind()).collect();
     let (mut wanted, mut fits) = (wanted.into_iter(), Vec::new());
     let mut model = trained.model().clone();

@@ -35,6 +35,7 @@ pub const KEYS: &[Key] = &[
     key("data.vocabulary", "IMDB: number of words, padding, start and unknown included"),
     key("data.length", "IMDB: words of a review that are read, the last ones"),
     key("data.coarse", "CIFAR-100: its 20 groups instead of its 100 classes"),
+    key("data.limit", "training examples to use, the first ones; none: all"),
     key("model.kind", "mlp, lenet, lstm or resnet18; another kind begins with its own defaults"),
     key("model.sizes", "mlp: inputs, hidden units of each layer, outputs"),
     key("model.side", "lenet, resnet18: height and width of an image"),
@@ -92,6 +93,11 @@ pub const KEYS: &[Key] = &[
     key("train.log_every", "steps between lines of events.jsonl"),
     key("train.non_finite", "when a loss or gradient is not finite: stop, skip (the step) or halve (and the rate)"),
     key("train.snr", "whether to log the signal-to-noise ratio of the scales' gradients"),
+    key(
+        "cluster.noise",
+        "of several processes: shared (all draw the same weights) or per-rank (each its own, for a gradient of lower variance)",
+    ),
+    key("cluster.wire", "how gradients are sent between processes: single (four bytes a number) or half (two)"),
 ];
 
 /// The reference page of the configuration, in Markdown: every key, what it means, and what each preset says.

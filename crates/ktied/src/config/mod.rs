@@ -13,6 +13,7 @@ pub use tree::{KeyError, Tree};
 
 use serde::{Deserialize, Serialize};
 
+use crate::cluster::Wire;
 use crate::data::DataSpec;
 use crate::error::{Error, Result};
 use crate::models::{ModelSpec, NetworkConfig, PosteriorSpec};
@@ -52,6 +53,9 @@ pub struct Config {
     pub anneal: AnnealSpec,
     /// How long, how often, from which seed.
     pub train: TrainSpec,
+    /// How several processes train together, if they do.
+    #[serde(default)]
+    pub cluster: ClusterSpec,
 }
 
 /// Which prior.
@@ -168,6 +172,27 @@ pub struct TrainSpec {
     pub snr: bool,
 }
 
+/// Whether processes that train together draw the same weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ClusterNoise {
+    /// They do: the run is that of one process, but for the order in which gradients are added.
+    #[default]
+    Shared,
+    /// Each draws its own: the gradient is an average over as many draws, of a lower variance.
+    PerRank,
+}
+
+/// How several processes train together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterSpec {
+    /// Whose noise.
+    pub noise: ClusterNoise,
+    /// How gradients go from one to another.
+    pub wire: Wire,
+}
+
 impl Config {
     /// The configuration as a TOML document; what is not set is left out.
     pub fn to_toml(&self) -> String {
@@ -211,6 +236,7 @@ impl Config {
             ("train.validate_draws", Some(self.train.validate_draws)),
             ("train.keep", Some(self.train.keep as u64)),
             ("train.log_every", Some(self.train.log_every)),
+            ("train.epochs", self.train.steps.is_none().then_some(self.train.epochs)),
             ("train.patience", self.train.patience),
             ("train.checkpoint_steps", self.train.checkpoint_steps),
         ];

@@ -5,7 +5,10 @@ use std::str::FromStr;
 
 use ktied_kernels::ScaleForm;
 
-use super::{AnnealSpec, Config, EstimatorSpec, LikelihoodSpec, NonFinite, OptimSpec, PriorKind, PriorSpec, TrainSpec};
+use super::{
+    AnnealSpec, ClusterSpec, Config, EstimatorSpec, LikelihoodSpec, NonFinite, OptimSpec, PriorKind, PriorSpec,
+    TrainSpec,
+};
 use crate::data::DataSpec;
 use crate::error::{Error, Result};
 use crate::models::{LeNetSpec, LstmSpec, MlpSpec, ModelSpec, PosteriorSpec, ResNet18Spec};
@@ -54,7 +57,7 @@ impl Preset {
     /// Its configuration, mean-field.
     pub fn config(self) -> Config {
         match self {
-            Self::MlpMnist => paper("mnist", ModelSpec::Mlp(MlpSpec::default()), 1024),
+            Self::MlpMnist => at_rate(3e-3, paper("mnist", ModelSpec::Mlp(MlpSpec::default()), 1024)),
             Self::MlpFashion => paper("fashion-mnist", ModelSpec::Mlp(MlpSpec::default()), 1024),
             Self::LeNetCifar100 => paper("cifar100", ModelSpec::LeNet(LeNetSpec::default()), 1024),
             Self::LstmImdb => paper("imdb", ModelSpec::Lstm(LstmSpec::default()), 128),
@@ -90,7 +93,13 @@ fn paper(set: &str, model: ModelSpec, batch: usize) -> Config {
             non_finite: NonFinite::Stop,
             snr: false,
         },
+        cluster: ClusterSpec::default(),
     }
+}
+
+/// The rate that the search on validation examples has chosen (docs/REPRODUCTION.md).
+fn at_rate(lr: f64, config: Config) -> Config {
+    Config { optim: OptimSpec { lr, ..config.optim }, ..config }
 }
 
 /// TensorFlow Probability's example: prior N(0, 1), σ = softplus(ρ) from ρ = −9 and never above ln 1.2, Flipout.

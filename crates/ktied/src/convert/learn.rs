@@ -1,6 +1,6 @@
 //! Converted models in burn's own training loop.
 
-use burn::module::{Module, ModuleDisplay, ModuleVisitor, Param, ParamId};
+use burn::module::{Module, ModuleDisplay, Param, ParamId};
 use burn::optim::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Int, Tensor};
@@ -10,6 +10,7 @@ use super::Bayesian;
 use crate::error::Result;
 use crate::nn::{Estimator, Pass};
 use crate::objective::Elbo;
+use crate::posterior::divergence::add_gradients;
 
 /// burn's loop cannot take an error, and none can occur in it: a pass is not inside another, and shapes were checked.
 const RUNS: &str = "a pass of a converted model";
@@ -86,9 +87,9 @@ impl<M: Module + ModuleDisplay + TrainStep> TrainStep for Learning<M> {
     fn step(&self, item: M::Input) -> TrainOutput<M::Output> {
         let pass = Pass::sampled(self.seed, self.steps(), Estimator::Reparam);
         let output = self.bayesian.run(&pass, |model| model.step(item)).expect(RUNS);
-        let mut add = Add { to: output.grads, from: self.kl_grads().expect(RUNS) };
-        self.bayesian.visit(&mut add);
-        TrainOutput { grads: add.to, item: output.item }
+        let mut grads = output.grads;
+        add_gradients(&self.bayesian, &mut grads, self.kl_grads().expect(RUNS));
+        TrainOutput { grads, item: output.item }
     }
 
     fn optimize(self, optim: &mut ModuleOptimizer, rate: ModuleLearningRate, grads: GradientsParams) -> Self {
@@ -104,22 +105,5 @@ impl<M: Module + InferenceStep> InferenceStep for Learning<M> {
 
     fn step(&self, item: M::Input) -> M::Output {
         self.bayesian.run(&Pass::Means, |model| model.step(item)).expect(RUNS)
-    }
-}
-
-/// Adds gradients to others, parameter by parameter.
-struct Add {
-    to: GradientsParams,
-    from: GradientsParams,
-}
-
-impl ModuleVisitor for Add {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let Some(grad) = self.from.remove::<D>(param.id) else { return };
-        let sum = match self.to.remove::<D>(param.id) {
-            Some(other) => other + grad,
-            None => grad,
-        };
-        self.to.register(param.id, sum);
     }
 }

@@ -8,6 +8,7 @@ use ktied_kernels::{NoiseKey, Purpose};
 
 use super::set::{Inputs, Split, Targets};
 use super::shuffle::permutation;
+use crate::cluster::Place;
 use crate::error::Result;
 use crate::models::Features;
 use crate::objective::Observed;
@@ -21,6 +22,10 @@ pub struct Batch {
     inputs: HostInputs,
     targets: HostTargets,
     len: usize,
+    /// Number of its first example in the batch that it is a part of,
+    first: usize,
+    /// and how many that has.
+    whole: usize,
 }
 
 /// Inputs of a batch, row-major.
@@ -66,7 +71,7 @@ impl Batch {
                 HostTargets::Values(values)
             }
         };
-        Ok(Self { inputs, targets, len: rows.len() })
+        Ok(Self { inputs, targets, len: rows.len(), first: 0, whole: rows.len() })
     }
 
     /// How many examples.
@@ -77,6 +82,16 @@ impl Batch {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Number of its first example in the batch that it is a part of; 0 of a whole one.
+    pub fn first(&self) -> usize {
+        self.first
+    }
+
+    /// How many examples the batch has that it is a part of.
+    pub fn len_of_whole(&self) -> usize {
+        self.whole
     }
 
     /// The same as tensors; nothing is copied.
@@ -118,12 +133,18 @@ pub struct Batches<'a> {
     split: &'a Split,
     size: usize,
     seed: u64,
+    place: Place,
 }
 
 impl<'a> Batches<'a> {
     /// Batches of `size` examples, the last of an epoch as many as are left.
     pub fn new(split: &'a Split, size: usize, seed: u64) -> Self {
-        Self { split, size: size.max(1), seed }
+        Self { split, size: size.max(1), seed, place: Place::ALONE }
+    }
+
+    /// The parts of the same batches that belong to one of several processes.
+    pub fn of(self, place: Place) -> Self {
+        Self { place, ..self }
     }
 
     /// Steps that visit every example once.
@@ -147,18 +168,54 @@ impl<'a> Batches<'a> {
                 None => order.insert((epoch, self.order(epoch))),
             };
             let rows = rows.chunks(self.size).nth(number).unwrap_or_default();
-            Batch::gather(self.split, rows)
+            let part = self.place.part_of(rows.len());
+            let batch = Batch::gather(self.split, rows.get(part.clone()).unwrap_or_default())?;
+            Ok(Batch { first: part.start, whole: rows.len(), ..batch })
         })
     }
 }
 
-/// All examples of a split in the order of the files, in batches of `size`.
-pub fn in_order(split: &Split, size: usize) -> impl Iterator<Item = Result<Batch>> + '_ {
-    let (len, size) = (split.len(), size.max(1));
-    (0..len).step_by(size).map(move |first| {
-        let rows: Vec<usize> = (first..len.min(first + size)).collect();
-        Batch::gather(split, &rows)
-    })
+/// All examples of a split in the order of the files, in batches that can be taken in any order.
+#[derive(Clone, Copy, Debug)]
+pub struct InOrder<'a> {
+    split: &'a Split,
+    size: usize,
+}
+
+impl<'a> InOrder<'a> {
+    /// Batches of `size` examples, the last as many as are left.
+    pub fn new(split: &'a Split, size: usize) -> Self {
+        Self { split, size: size.max(1) }
+    }
+
+    /// How many batches.
+    pub fn len(&self) -> usize {
+        self.split.len().div_ceil(self.size)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.split.is_empty()
+    }
+
+    /// How many examples are in the batches before this one.
+    pub fn first(&self, batch: usize) -> usize {
+        self.split.len().min(batch * self.size)
+    }
+
+    /// One of the batches.
+    ///
+    /// # Errors
+    /// What gathering says.
+    pub fn batch(&self, number: usize) -> Result<Batch> {
+        let rows: Vec<usize> = (self.first(number)..self.first(number + 1)).collect();
+        Batch::gather(self.split, &rows)
+    }
+
+    /// All of them.
+    pub fn batches(self) -> impl Iterator<Item = Result<Batch>> + use<'a> {
+        (0..self.len()).map(move |number| self.batch(number))
+    }
 }
 
 /// Runs an iterator on a thread of its own, a few items ahead of whoever reads; it ends when the receiver is dropped.
@@ -227,10 +284,31 @@ mod tests {
     }
 
     #[test]
+    fn the_parts_of_processes_are_the_batch_in_order() {
+        let split = split(10);
+        for of in [2, 3, 5] {
+            for step in 0..3 {
+                let of_process = |number| {
+                    let batches = Batches::new(&split, 4, 7).of(Place { number, of });
+                    batches.from(step).next().unwrap().unwrap()
+                };
+                let parts: Vec<Batch> = (0..of).map(of_process).collect();
+                let whole = Batches::new(&split, 4, 7).from(step).next().unwrap().unwrap();
+                assert_eq!(parts.iter().flat_map(labels).collect::<Vec<_>>(), labels(&whole));
+                let mut first = 0;
+                for part in parts {
+                    assert_eq!((part.first(), part.len_of_whole()), (first, whole.len()));
+                    first += part.len();
+                }
+            }
+        }
+    }
+
+    #[test]
     fn in_order_is_every_example_once() {
-        let all: Vec<u32> = in_order(&split(5), 2).flat_map(|batch| labels(&batch.unwrap())).collect();
+        let all: Vec<u32> = InOrder::new(&split(5), 2).batches().flat_map(|batch| labels(&batch.unwrap())).collect();
         assert_eq!(all, [0, 1, 2, 3, 4]);
-        assert_eq!(in_order(&split(0), 2).count(), 0);
+        assert_eq!(InOrder::new(&split(0), 2).batches().count(), 0);
         assert_eq!(Batches::new(&split(0), 2, 1).from(0).count(), 0);
     }
 

@@ -49,14 +49,16 @@ pub(crate) fn expect_end(reader: &mut impl Read, what: &'static str, len: usize)
 
 /// A whole file of at most `limit` bytes.
 pub(crate) fn read_file(path: &Path, limit: usize) -> Result<Vec<u8>, DataError> {
+    let io = |error: io::Error| DataError::io("read", path, &error);
+    let too_large = || Fault::TooLarge { what: "bytes", limit, found: "more".into() }.at(path);
     let mut bytes = Vec::new();
     let file = open(path)?;
-    let found = file.take(limit as u64 + 1).read_to_end(&mut bytes);
-    let found = found.map_err(|error| DataError::io("read", path, &error))?;
-    if found > limit {
-        return Err(Fault::TooLarge { what: "bytes", limit, found: "more".into() }.at(path));
+    // Before the memory for it is taken; and again, in case the file grows while it is read.
+    if file.metadata().map_err(io)?.len() > limit as u64 {
+        return Err(too_large());
     }
-    Ok(bytes)
+    let found = file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(io)?;
+    if found > limit { Err(too_large()) } else { Ok(bytes) }
 }
 
 /// A whole text of at most `limit` bytes.

@@ -45,6 +45,7 @@ mod preprocessing;
 mod raw;
 #[cfg(test)]
 mod real;
+mod rotate;
 mod set;
 pub mod shuffle;
 mod spec;
@@ -53,10 +54,11 @@ pub mod stream;
 pub mod uci;
 pub mod words;
 
-pub use batcher::{Batch, Batches, ahead, in_order};
+pub use batcher::{Batch, Batches, InOrder, ahead};
 pub use error::{DataError, Fault};
 pub use preprocessing::{Preprocessing, Steps};
 pub use raw::MAX_CLASSES;
+pub use rotate::rotated;
 pub use set::{DataSet, Inputs, Scaling, Split, Targets, Units};
 pub use spec::{DataSpec, MAX_LENGTH, MAX_VOCABULARY, Task, load};
 pub use standard::Standard;

@@ -115,11 +115,22 @@ pub struct Units {
 
 impl DataSet {
     pub(crate) fn new(name: &str, [train, validation, test]: [Split; 3], preprocessing: Preprocessing) -> Self {
-        let mut digest = Digest::default();
-        [&train, &validation, &test].into_iter().for_each(|split| digest.split(split));
-        let (name, digest) = (name.into(), digest.hex());
+        let (name, digest) = (name.into(), digest_of([&train, &validation, &test]));
         Self { name, train, validation, test, class_names: Vec::new(), digest, preprocessing }
     }
+
+    /// The same with only the first `limit` training examples.
+    pub(crate) fn limited(mut self, limit: usize) -> Self {
+        self.train.split_off(limit);
+        self.digest = digest_of([&self.train, &self.validation, &self.test]);
+        self
+    }
+}
+
+fn digest_of(splits: [&Split; 3]) -> String {
+    let mut digest = Digest::default();
+    splits.into_iter().for_each(|split| digest.split(split));
+    digest.hex()
 }
 
 impl Scaling {

@@ -52,6 +52,8 @@ pub struct DataSpec {
     pub length: usize,
     /// The twenty groups of CIFAR-100 instead of its hundred classes.
     pub coarse: bool,
+    /// Examples to train on, the first ones; all if none.
+    pub limit: Option<usize>,
 }
 
 /// What targets are.
@@ -82,6 +84,7 @@ impl Default for DataSpec {
             vocabulary: 20_000,
             length: 80,
             coarse: false,
+            limit: None,
         }
     }
 }
@@ -133,6 +136,9 @@ impl DataSpec {
         if !(1..=MAX_LENGTH).contains(&self.length) {
             return wrong("length", format!("1 to {MAX_LENGTH}"), self.length.to_string());
         }
+        if self.limit == Some(0) {
+            return wrong("limit", "at least 1, or none".into(), "0".into());
+        }
         Ok(())
     }
 }
@@ -146,7 +152,7 @@ pub fn load(spec: &DataSpec) -> crate::Result<DataSet> {
     spec.check()?;
     let path = Path::new(&spec.set);
     let ends = |end: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(end));
-    Ok(if ends("npz") {
+    let set = if ends("npz") {
         own::load_npz(path, spec)?
     } else if ends("csv") {
         own::load_csv(path, spec)?
@@ -154,6 +160,10 @@ pub fn load(spec: &DataSpec) -> crate::Result<DataSet> {
         own::load_folder(path, spec)?
     } else {
         load_standard(Standard::named(&spec.set)?, spec)?
+    };
+    Ok(match spec.limit {
+        Some(limit) => set.limited(limit),
+        None => set,
     })
 }
 
@@ -230,8 +240,26 @@ mod tests {
         assert_eq!(both, "data.validation must be less than 0.5, so that something is left to train on, got 0.5");
         assert_eq!(refusal(DataSpec { vocabulary: 3, ..default() }), "data.vocabulary must be 4 to 4194304, got 3");
         assert_eq!(refusal(DataSpec { length: 0, ..default() }), "data.length must be 1 to 4096, got 0");
+        assert_eq!(refusal(DataSpec { limit: Some(0), ..default() }), "data.limit must be at least 1, or none, got 0");
         assert!(refusal(DataSpec::named("mnits")).contains("did you mean `mnist`?"));
         assert!(refusal(DataSpec::named("no-such-file.npz")).starts_with("cannot open no-such-file.npz"));
+    }
+
+    #[test]
+    fn a_limit_keeps_the_first_training_examples_and_all_others() {
+        let [all, some] = [None, Some(100)].map(|limit| load(&DataSpec { limit, ..DataSpec::default() }).unwrap());
+        assert_eq!((some.train.len(), some.test.len()), (100, all.test.len()));
+        let rows: Vec<usize> = (0..100).collect();
+        let gathered = |set: &DataSet| {
+            let (mut inputs, mut labels) = (Vec::new(), Vec::new());
+            set.train.inputs.gather(&rows, &mut inputs).unwrap();
+            set.train.targets.gather_classes(&rows, &mut labels).unwrap();
+            (inputs, labels)
+        };
+        assert_eq!(gathered(&some), gathered(&all));
+        assert_ne!(some.digest, all.digest, "other data have another digest");
+        // One that asks for more than there are changes nothing.
+        assert_eq!(load(&DataSpec { limit: Some(5000), ..DataSpec::default() }).unwrap(), all);
     }
 
     #[test]

@@ -125,15 +125,24 @@ impl Evaluator {
         observed: impl IntoIterator<Item = &'a Observed>,
         output: impl FnMut(Wanted) -> Result<Tensor<2>>,
     ) -> Result<()> {
-        let truths = read(&self.members, observed, self.all.examples())?;
-        let sums = groups(&self.members, &truths, &self.plan, output)?;
-        sums.iter()
-            .zip(&truths)
-            .for_each(|(groups, truth)| self.add_scores(&scores(groups, truth, self.without.len())));
+        let scores = self.scores(self.all.examples(), observed, output)?;
+        self.add_scores(&scores);
         Ok(())
     }
 
-    fn add_scores(&mut self, scores: &[Scores]) {
+    /// The scores of the examples of some batches, of which the first has this number.
+    pub(super) fn scores<'a>(
+        &self,
+        first: u64,
+        observed: impl IntoIterator<Item = &'a Observed>,
+        output: impl FnMut(Wanted) -> Result<Tensor<2>>,
+    ) -> Result<Vec<Scores>> {
+        let truths = read(&self.members, observed, first)?;
+        let sums = groups(&self.members, &truths, &self.plan, output)?;
+        Ok(sums.iter().zip(&truths).flat_map(|(groups, truth)| scores(groups, truth, self.without.len())).collect())
+    }
+
+    pub(super) fn add_scores(&mut self, scores: &[Scores]) {
         let of_example = 1 + self.without.len();
         let without = self.without.par_iter_mut().enumerate();
         // Each sum is one thread's, in the order of examples, so its bits do not depend on the number of threads.

@@ -37,6 +37,7 @@ mod probabilities;
 mod ranks;
 mod selective;
 mod tally;
+mod together;
 mod whole;
 
 pub use calibration::ReliabilityBin;

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 
 use burn::module::Module;
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 
 use super::PosteriorSpec;
@@ -98,6 +99,16 @@ pub trait Network: Module {
     fn kl(&self) -> Result<Tensor<1>> {
         let layers = self.weights().into_iter().map(Weights::kl);
         layers.reduce(|sum, kl| Ok(sum? + kl?)).unwrap_or_else(|| Ok(Tensor::zeros([1], &Device::flex())))
+    }
+
+    /// KL(q‖p) over all weights, in nats, and `by` times its gradients added to `grads`, where those of the likelihood are already: what
+    /// a training loop of one's own does after its backward pass, instead of making [`kl`](Self::kl) a part of the loss, to save a
+    /// few passes over all weights. `by` is [`Elbo::weight_of_kl`](crate::objective::Elbo::weight_of_kl).
+    ///
+    /// # Errors
+    /// As [`kl`](Self::kl).
+    fn add_kl_gradients(&self, by: f64, grads: &mut GradientsParams) -> Result<f64> {
+        self.weights().into_iter().map(|weights| weights.add_kl_gradients(by, grads)).sum()
     }
 
     /// The same network with every scale brought back under its cap, as after each update.

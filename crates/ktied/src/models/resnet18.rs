@@ -157,10 +157,10 @@ struct Block {
 
 impl Block {
     fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<4>> {
-        let h = self.norm_1.forward(x, pass)?;
-        let shortcut = self.shortcut.forward(h.clone(), pass)?;
-        let main = self.norm_2.forward(self.conv_1.forward(h, pass)?, pass)?;
-        Ok(self.conv_2.forward(main, pass)? + shortcut)
+        let h = self.norm_1.forward_with_recipe(x, pass)?;
+        let shortcut = self.shortcut.forward_normed(h.clone(), pass)?;
+        let main = self.norm_2.forward_with_recipe(self.conv_1.forward_normed(h, pass)?, pass)?;
+        Ok(self.conv_2.forward_normed(main, pass)? + shortcut)
     }
 
     fn map_weights<E>(self, map: &mut impl FnMut(Weights) -> Result<Weights, E>) -> Result<Self, E> {

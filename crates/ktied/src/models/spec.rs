@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use ktied_kernels::ScaleForm;
 
-use super::{LayerSpec, LeNetSpec, LstmSpec, MlpSpec, ResNet18Spec};
+use super::{LayerSpec, LeNetSpec, LstmSpec, MlpSpec, Norm, ResNet18Spec};
 use crate::error::{Error, Result};
 use crate::posterior::{LocInit, PosteriorKind, ScaleInit};
 
@@ -107,6 +107,11 @@ impl ModelSpec {
             Self::Lstm(_) => "lstm",
             Self::ResNet18(_) => "resnet18",
         }
+    }
+
+    /// Whether it normalises by mean and variance of a batch, which must be in one place then.
+    pub fn has_batch_statistics(&self) -> bool {
+        matches!(self, Self::ResNet18(spec) if spec.norm == Norm::Batch)
     }
 
     /// Share of units that a draw leaves out (Gal and Ghahramani, 2016): inputs of dense layers, but never the network's own.

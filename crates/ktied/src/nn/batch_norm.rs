@@ -6,7 +6,7 @@ use ktied_kernels::activation::Activation;
 
 use super::pass::{Pass, Statistics};
 use crate::error::{Error, Result};
-use crate::ops::{self, BatchMoments};
+use crate::ops::{self, BatchMoments, NormRecipe};
 
 /// Configuration of a [`BatchNorm`].
 #[derive(Clone, Debug, PartialEq)]
@@ -84,14 +84,43 @@ impl BatchNorm {
     /// # Errors
     /// If x has another number of channels, or no row to take the mean of.
     pub fn forward<const D: usize>(&self, x: Tensor<D>, pass: &Pass) -> Result<Tensor<D>> {
+        Ok(self.normalise(x, pass)?.0)
+    }
+
+    /// The same, with a recipe for layers that need the output once more in a backward pass: where they make it again by that, it
+    /// is not kept.
+    ///
+    /// # Shapes
+    /// - as in [`forward`](Self::forward)
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn forward_with_recipe<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        pass: &Pass,
+    ) -> Result<(Tensor<D>, Option<NormRecipe>)> {
+        // No backward pass follows one with running averages, and a recipe keeps x.
+        if pass.statistics() == Statistics::Running {
+            return Ok((self.forward(x, pass)?, None));
+        }
+        let (y, moments) = self.normalise(x.clone(), pass)?;
+        let parameters = [self.gamma.val(), self.beta.val()];
+        Ok((y, NormRecipe::new(x, parameters, moments, self.epsilon, self.activation)))
+    }
+
+    /// The output, and the mean and variance that made it.
+    fn normalise<const D: usize>(&self, x: Tensor<D>, pass: &Pass) -> Result<(Tensor<D>, BatchMoments)> {
         let (gamma, beta) = (self.gamma.val(), self.beta.val());
         if self.frozen || pass.statistics() == Statistics::Running {
-            return Ok(ops::frozen_norm(x, gamma, beta, self.moments(), self.epsilon, self.activation)?);
+            let moments = self.moments();
+            let y = ops::frozen_norm(x, gamma, beta, moments.clone(), self.epsilon, self.activation)?;
+            return Ok((y, moments));
         }
         let (y, batch) = ops::batch_norm(x, gamma, beta, self.epsilon, self.activation)?;
         self.take_in(&self.running_mean, &batch.mean);
         self.take_in(&self.running_var, &batch.var);
-        Ok(y)
+        Ok((y, batch))
     }
 
     /// The running averages; 0 and 1 of a frozen layer, which never changes them.
@@ -100,6 +129,10 @@ impl BatchNorm {
     }
 
     fn take_in(&self, average: &RunningState<Tensor<1>>, batch: &[f32]) {
+        // A step with such numbers is left out or ends the run; an average would never get rid of them.
+        if batch.iter().any(|number| !number.is_finite()) {
+            return;
+        }
         let before = average.value_sync();
         let data = TensorData::new(batch.to_vec(), [batch.len()]);
         let now = Tensor::from_data(data, (&before.device(), before.dtype()));

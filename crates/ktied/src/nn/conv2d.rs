@@ -2,13 +2,14 @@
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
+use ktied_kernels::ShapeError;
 use ktied_kernels::activation::Activation;
-use ktied_kernels::{NoiseKey, ShapeError};
+use ktied_kernels::signs::SignKey;
 
 use super::layer::{Affine, LayerConfig, Weights};
 use super::pass::Pass;
 use crate::error::Result;
-use crate::ops::{self, ConvWindow, portable};
+use crate::ops::{self, ConvWindow, NormRecipe, portable};
 
 /// Configuration of a [`Conv2d`].
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +72,19 @@ impl Conv2d {
     /// If the shapes do not fit, and [`Error::LocalIsBiased`](crate::Error::LocalIsBiased) for a local pass: a
     /// convolution uses each weight at many positions, whose noise is not independent.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<4>> {
-        self.weights.forward(x, pass, self.activation, &Windows { window: self.window, is_pooled: false })
+        self.forward_normed((x, None), pass)
+    }
+
+    /// The same of a [normalised](super::BatchNorm::forward_with_recipe) input, which is not kept for the backward pass but made again
+    /// by its recipe.
+    ///
+    /// # Shapes
+    /// - as in [`forward`](Self::forward)
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub fn forward_normed(&self, (x, recipe): (Tensor<4>, Option<NormRecipe>), pass: &Pass) -> Result<Tensor<4>> {
+        self.weights.forward(x, pass, self.activation, &Windows { window: self.window, is_pooled: false, recipe })
     }
 
     /// The same, of which only the largest sum of every 2×2 goes into the activation: what max-pooling after the layer
@@ -84,7 +97,7 @@ impl Conv2d {
     /// # Errors
     /// As [`forward`](Self::forward).
     pub fn forward_pooled(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<4>> {
-        self.weights.forward(x, pass, self.activation, &Windows { window: self.window, is_pooled: true })
+        self.weights.forward(x, pass, self.activation, &Windows { window: self.window, is_pooled: true, recipe: None })
     }
 }
 
@@ -92,6 +105,8 @@ impl Conv2d {
 struct Windows {
     window: ConvWindow,
     is_pooled: bool,
+    /// Makes the input again.
+    recipe: Option<NormRecipe>,
 }
 
 impl Affine<4> for Windows {
@@ -108,7 +123,7 @@ impl Affine<4> for Windows {
     ) -> Result<Tensor<4>, ShapeError> {
         match self.is_pooled {
             true => ops::conv2d_pooled(x, kernel, bias, self.window, activation),
-            false => ops::conv2d(x, kernel, bias, self.window, activation),
+            false => ops::conv2d(x, kernel, bias, self.window, activation, self.recipe.clone()),
         }
     }
 
@@ -117,13 +132,13 @@ impl Affine<4> for Windows {
         x: Tensor<4>,
         weights: [Tensor<2>; 2],
         bias: Option<Tensor<1>>,
-        signs: [NoiseKey; 2],
+        signs: [SignKey; 2],
         activation: Activation,
     ) -> Result<Tensor<4>, ShapeError> {
         if !self.is_pooled {
-            return ops::conv2d_flipout(x, weights, bias, self.window, signs, activation);
+            return ops::conv2d_flipout(x, weights, bias, self.window, signs, activation, self.recipe.clone());
         }
-        let sums = ops::conv2d_flipout(x, weights, bias, self.window, signs, Activation::Identity)?;
+        let sums = ops::conv2d_flipout(x, weights, bias, self.window, signs, Activation::Identity, None)?;
         Ok(portable::activate(ops::max_pool2d(sums, [2, 2], [2, 2])?, activation))
     }
 }

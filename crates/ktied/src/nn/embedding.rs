@@ -65,7 +65,7 @@ impl Embedding {
                 // A word is an input of 1, so its own sign and that of the output are one.
                 Some(perturbation) => {
                     let (mean, deviation) = (look_up(kernel.loc(), ids.clone())?, look_up(perturbation, ids)?);
-                    Ok(ops::add_signed(mean, deviation, noise.of(Purpose::OutputSigns))?)
+                    Ok(ops::add_signed(mean, deviation, noise.signs(Purpose::OutputSigns))?)
                 }
                 None => look_up(kernel.loc(), ids),
             },

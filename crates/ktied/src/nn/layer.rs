@@ -1,14 +1,16 @@
 //! What every Bayesian layer is made of: a kernel and a bias with their posteriors and priors, and three ways to use them.
 
 use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use ktied_kernels::activation::Activation;
+use ktied_kernels::signs::SignKey;
 use ktied_kernels::{NoiseKey, Purpose, ShapeError};
 
 use super::pass::{Estimator, LayerNoise, Pass};
 use crate::error::{Error, Result};
 use crate::ops::{self, BiasScale, portable};
-use crate::posterior::{Family, LocInit, Posterior, PosteriorKind, ScaleInit, WeightInit};
+use crate::posterior::{Family, LocInit, Posterior, PosteriorKind, ScaleInit, WeightInit, add_by_graph};
 use crate::prior::{Prior, PriorRule};
 
 /// Posterior, prior and place of a layer, besides its sizes.
@@ -89,7 +91,7 @@ pub(super) trait Affine<const D: usize> {
         x: Tensor<D>,
         [loc, deviation]: [Tensor<2>; 2],
         bias: Option<Tensor<1>>,
-        [input_signs, output_signs]: [NoiseKey; 2],
+        [input_signs, output_signs]: [SignKey; 2],
         activation: Activation,
     ) -> Result<Tensor<D>, ShapeError> {
         let mean = self.product(x.clone(), loc, bias, Activation::Identity)?;
@@ -195,6 +197,20 @@ impl<P: Posterior> Weights<P> {
         }
     }
 
+    /// KL(q‖p) of kernel and bias, in nats, and `by` times its gradients added to `grads` (see
+    /// [`Posterior::add_kl_gradients`]).
+    ///
+    /// # Errors
+    /// As [`kl`](Self::kl).
+    pub fn add_kl_gradients(&self, by: f64, grads: &mut GradientsParams) -> Result<f64> {
+        let kernel = match self.mask() {
+            Some(_) => add_by_graph(&self.kernel, self.kernel_kl()?, by, grads),
+            None => self.kernel.add_kl_gradients(&self.kernel_prior, by, grads)?,
+        };
+        let bias = self.bias.as_ref().map(|bias| bias.add_kl_gradients(&self.bias_prior, by, grads)).transpose()?;
+        Ok(kernel + bias.unwrap_or(0.0))
+    }
+
     /// The same with every scale brought back under its cap.
     pub fn clipped(self) -> Self {
         Self { kernel: self.kernel.clipped(), bias: self.bias.map(Posterior::clipped), ..self }
@@ -237,7 +253,7 @@ impl<P: Posterior> Weights<P> {
                 let Some(perturbation) = self.perturbation(noise.weights(0))? else {
                     return Ok(layer.product(x, self.loc(), bias, activation)?);
                 };
-                let signs = [Purpose::InputSigns, Purpose::OutputSigns].map(|purpose| noise.of(purpose));
+                let signs = [Purpose::InputSigns, Purpose::OutputSigns].map(|purpose| noise.signs(purpose));
                 Ok(layer.flipout(x, [self.loc(), perturbation], bias, signs, activation)?)
             }
         }
@@ -245,8 +261,8 @@ impl<P: Posterior> Weights<P> {
 
     /// The streams of this layer in a pass.
     pub(super) fn noise(&self, pass: &Pass) -> LayerNoise {
-        let (root, step, _) = pass.noise().unwrap_or((NoiseKey::new(0), 0, 0));
-        LayerNoise::new(root, step, self.id)
+        let (root, step, first) = pass.noise().unwrap_or((NoiseKey::new(0), 0, 0));
+        LayerNoise::new(root, step, self.id).beginning_with(first)
     }
 
     /// One draw of the bias, `[N]`.

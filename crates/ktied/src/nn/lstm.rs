@@ -110,9 +110,9 @@ impl Lstm {
                     (kernel.perturbation(noise.weights(0))?, recurrent.perturbation(recurrent_noise.weights(0))?);
                 let (Some(delta), Some(recurrent_delta)) = deviations else { return Ok(means(bias)) };
                 let signs = LstmSigns {
-                    x: noise.of(Purpose::InputSigns),
-                    hidden: recurrent_noise.of(Purpose::InputSigns),
-                    gates: noise.of(Purpose::OutputSigns),
+                    x: noise.signs(Purpose::InputSigns),
+                    hidden: recurrent_noise.signs(Purpose::InputSigns),
+                    gates: noise.signs(Purpose::OutputSigns),
                 };
                 let flip = LstmPerturbation { kernel: delta, recurrent: recurrent_delta, signs };
                 Ok(LstmTensors { flip: Some(flip), ..means(bias) })

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use burn::tensor::Tensor;
+use ktied_kernels::signs::SignKey;
 use ktied_kernels::{NoiseKey, Purpose};
 
 use crate::error::{Error, Result};
@@ -77,6 +78,8 @@ pub enum Pass {
         step: u64,
         /// What batch normalisation does.
         statistics: Statistics,
+        /// Number of the batch's first example: 0, or more for the later part of a batch that is divided.
+        first: u64,
     },
     /// One draw for predictions of single examples: see [`Pass::marginal`].
     Marginal {
@@ -92,21 +95,44 @@ pub enum Pass {
 impl Pass {
     /// The draw of one training step.
     pub fn sampled(seed: u64, step: u64, estimator: Estimator) -> Self {
-        Self::Sampled { estimator, root: NoiseKey::new(seed), step, statistics: Statistics::Batch }
+        Self::Sampled { estimator, root: NoiseKey::new(seed), step, statistics: Statistics::Batch, first: 0 }
     }
 
     /// The draws of one training step that takes several; the first is that of [`Pass::sampled`].
     pub fn several(seed: u64, step: u64, estimator: Estimator, num_draws: u64) -> impl Iterator<Item = Self> {
         let (first, root) = (Self::sampled(seed, step, estimator), NoiseKey::new(seed).child(Purpose::Draws));
         let later = (1..num_draws).map(move |draw| root.fold(draw));
-        let statistics = Statistics::Batch;
-        std::iter::once(first).chain(later.map(move |root| Self::Sampled { estimator, root, step, statistics }))
+        let of_root = move |root| Self::Sampled { estimator, root, step, statistics: Statistics::Batch, first: 0 };
+        std::iter::once(first).chain(later.map(of_root))
     }
 
     /// Draw number `draw` of a prediction: one network for every example, with noise that no training step has.
     pub fn prediction(seed: u64, draw: u64) -> Self {
         let root = NoiseKey::new(seed).child(Purpose::Evaluate);
-        Self::Sampled { estimator: Estimator::Reparam, root, step: draw, statistics: Statistics::Running }
+        Self::Sampled { estimator: Estimator::Reparam, root, step: draw, statistics: Statistics::Running, first: 0 }
+    }
+
+    /// The same draw for the part of a batch that begins with its example number `first`: noise of single examples is what
+    /// it is when the batch is not divided.
+    pub fn beginning_with(self, number: u64) -> Self {
+        match self {
+            Self::Means => Self::Means,
+            Self::Sampled { estimator, root, step, statistics, .. } => {
+                Self::Sampled { estimator, root, step, statistics, first: number }
+            }
+            Self::Marginal { root, draw, .. } => Self::Marginal { root, draw, first: number },
+        }
+    }
+
+    /// Another draw, of process number `process` among several that train together, each with noise of its own.
+    pub fn of_process(self, process: u64) -> Self {
+        match self {
+            Self::Sampled { estimator, root, step, statistics, first } => {
+                let root = root.child(Purpose::Processes).fold(process);
+                Self::Sampled { estimator, root, step, statistics, first }
+            }
+            other => other,
+        }
     }
 
     /// Draw number `draw` of predictions of single examples, of which the batch's first is number `first`.
@@ -153,8 +179,8 @@ impl Pass {
     /// other pass is itself.
     pub fn where_weights_are_shared(self) -> Self {
         match self {
-            Self::Sampled { estimator: Estimator::Local, root, step, statistics } => {
-                Self::Sampled { estimator: Estimator::Flipout, root, step, statistics }
+            Self::Sampled { estimator: Estimator::Local, root, step, statistics, first } => {
+                Self::Sampled { estimator: Estimator::Flipout, root, step, statistics, first }
             }
             other => other,
         }
@@ -163,8 +189,9 @@ impl Pass {
     /// What a marginal pass means for weights that are drawn: one draw for all examples. Every other pass is itself.
     pub(crate) fn drawn(self) -> Self {
         match self {
-            Self::Marginal { root, draw, .. } => {
-                Self::Sampled { estimator: Estimator::Reparam, root, step: draw, statistics: Statistics::Running }
+            Self::Marginal { root, draw, first } => {
+                let (estimator, statistics) = (Estimator::Reparam, Statistics::Running);
+                Self::Sampled { estimator, root, step: draw, statistics, first }
             }
             other => other,
         }
@@ -174,7 +201,7 @@ impl Pass {
     pub(crate) fn noise(self) -> Option<(NoiseKey, u64, usize)> {
         match self {
             Self::Means => None,
-            Self::Sampled { root, step, .. } => Some((root, step, 0)),
+            Self::Sampled { root, step, first, .. } => Some((root, step, first as usize)),
             Self::Marginal { root, draw, first } => Some((root, draw, first as usize)),
         }
     }
@@ -194,11 +221,17 @@ pub(crate) struct LayerNoise {
     root: NoiseKey,
     step: u64,
     layer: u64,
+    /// Number of the batch's first example.
+    first: usize,
 }
 
 impl LayerNoise {
     pub(crate) fn new(root: NoiseKey, step: u64, layer: u64) -> Self {
-        Self { root, step, layer }
+        Self { root, step, layer, first: 0 }
+    }
+
+    pub(crate) fn beginning_with(self, first: usize) -> Self {
+        Self { first, ..self }
     }
 
     /// ε of the layer's tensor number `tensor`: 0 the kernel, 1 the bias.
@@ -208,5 +241,9 @@ impl LayerNoise {
 
     pub(crate) fn of(self, purpose: Purpose) -> NoiseKey {
         self.root.child(purpose).at(self.step, self.layer)
+    }
+
+    pub(crate) fn signs(self, purpose: Purpose) -> SignKey {
+        SignKey { key: self.of(purpose), first: self.first }
     }
 }

@@ -72,7 +72,12 @@ impl Elbo {
 
     /// What to minimise: mean NLL of a batch, `[1]`, plus `weight`·temperature·KL/N; `weight` is that of annealing.
     pub fn loss(&self, nll_mean: Tensor<1>, kl: Tensor<1>, weight: f64) -> Tensor<1> {
-        nll_mean + kl * (weight * self.temperature / self.num_train as f64)
+        nll_mean + kl * self.weight_of_kl(weight)
+    }
+
+    /// What KL(q‖p) is multiplied with in the [`loss`](Self::loss), and so are its gradients: `weight`·temperature/N.
+    pub fn weight_of_kl(&self, weight: f64) -> f64 {
+        weight * self.temperature / self.num_train as f64
     }
 
     /// The parts, from numbers.

@@ -4,8 +4,10 @@
 //! that clears it and, where the allocator gives large blocks back to the system, page faults: together up to a fifth
 //! of a step. So operations take their buffers from here, and give back those that nobody else holds any more.
 //!
-//! Idle memory is bounded by what was in use before: a buffer that has to be made new makes others go, the longest idle
-//! first, until they make up for it; but none that is longer, which would be missed sooner than it helps.
+//! A large buffer serves for fewer elements than it has too: without that, the small images of a network's end and the large ones of its
+//! beginning, which are never there at the same time, would each keep memory of their own. Idle memory is bounded by what was in use
+//! before: a buffer that has to be made new makes others go, the longest idle first, until they make up for it; but none that is
+//! longer, which would be missed sooner than it helps.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -14,6 +16,10 @@ use burn::tensor::TensorData;
 
 /// Fewest elements that are worth keeping.
 const MIN_LEN: usize = 1 << 10;
+/// Elements for which a longer buffer serves too: for fewer, one of their own costs next to nothing.
+const LARGE: usize = 1 << 20;
+/// A buffer has at most so many times the elements that it is handed out for.
+const MAX_ROOM: usize = 4;
 
 /// Idle buffers, the longest idle first.
 static IDLE: Mutex<VecDeque<Vec<f32>>> = Mutex::new(VecDeque::new());
@@ -64,17 +70,29 @@ pub fn give_data(data: TensorData) {
     }
 }
 
-/// The buffer of this length that was given last; if there is none, makes room for it.
+/// The smallest idle buffer that has room for `len` elements, of several the one that was given last, unless most of it would lie
+/// idle; if there is none, makes room for it.
 fn kept(len: usize) -> Option<Vec<f32>> {
     if len < MIN_LEN {
         return None;
     }
-    let gone: Vec<Vec<f32>> = idle(|idle| match idle.iter().rposition(|buffer| buffer.len() == len) {
-        Some(found) => idle.remove(found).into_iter().collect(),
-        None => make_room(idle, len),
+    let (found, gone) = idle(|idle| match fitting(idle, len) {
+        Some(place) => (idle.remove(place), Vec::new()),
+        None => (None, make_room(idle, len)),
     });
-    // Whatever else is dropped here, outside the lock.
-    gone.into_iter().find(|buffer| buffer.len() == len)
+    // Outside the lock.
+    drop(gone);
+    found.map(|mut buffer| {
+        // Only what was cut off before is cleared.
+        buffer.resize(len, 0.0);
+        buffer
+    })
+}
+
+fn fitting(idle: &VecDeque<Vec<f32>>, len: usize) -> Option<usize> {
+    let room = len..=if len < LARGE { len } else { len.saturating_mul(MAX_ROOM) };
+    let fits = idle.iter().enumerate().rev().filter(|(_, buffer)| room.contains(&buffer.capacity()));
+    fits.min_by_key(|(_, buffer)| buffer.capacity()).map(|(place, _)| place)
 }
 
 /// Takes out the longest idle buffers shorter than `len` that together have as many elements, or all such.
@@ -82,8 +100,8 @@ fn make_room(idle: &mut VecDeque<Vec<f32>>, len: usize) -> Vec<Vec<f32>> {
     let (mut gone, mut freed) = (Vec::new(), 0);
     let mut stays = VecDeque::with_capacity(idle.len());
     for buffer in idle.drain(..) {
-        if freed < len && buffer.len() < len {
-            freed += buffer.len();
+        if freed < len && buffer.capacity() < len {
+            freed += buffer.capacity();
             gone.push(buffer);
         } else {
             stays.push_back(buffer);
@@ -117,6 +135,32 @@ mod tests {
         assert_eq!((copy.as_ptr(), copy[7]), (place, 2.0));
         let other = take(LEN);
         assert_ne!(other.as_ptr(), place);
+    }
+
+    #[test]
+    fn the_smallest_buffer_with_room_is_handed_out_and_the_last_of_several() {
+        let of = |millions: usize| millions * LARGE;
+        let idle: VecDeque<Vec<f32>> = [90, 20, 12, 12, 3].map(|len| Vec::with_capacity(of(len))).into();
+        let cases = [(12, Some(3)), (10, Some(3)), (13, Some(1)), (21, None), (23, Some(0)), (2, Some(4)), (91, None)];
+        for (len, place) in cases {
+            assert_eq!(fitting(&idle, of(len)), place, "{len}");
+        }
+        let small: VecDeque<Vec<f32>> = [Vec::with_capacity(2000), Vec::with_capacity(3000)].into();
+        assert_eq!([2000, 2999].map(|len| fitting(&small, len)), [Some(0), None]);
+    }
+
+    #[test]
+    fn a_longer_buffer_serves_and_is_whole_again_afterwards() {
+        const LONG: usize = 7_654_327; // that nothing else in this process uses, nor half of it
+        let long = take(LONG);
+        let place = long.as_ptr();
+        give(long);
+        let mut short = take(LONG / 2);
+        assert_eq!((short.as_ptr(), short.len()), (place, LONG / 2));
+        short.fill(1.0);
+        give(short);
+        let long = take(LONG);
+        assert_eq!((long.as_ptr(), long.len()), (place, LONG));
     }
 
     #[test]

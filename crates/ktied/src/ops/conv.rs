@@ -1,12 +1,14 @@
 //! Two-dimensional convolution, channels last.
 
 use burn::tensor::Tensor;
+use ktied_kernels::ShapeError;
 use ktied_kernels::activation::{self, Activation};
 use ktied_kernels::conv::flipout::{self, FlipoutGrads, FlipoutWeights};
 use ktied_kernels::conv::{self, Conv2dShape, pooled};
-use ktied_kernels::{NoiseKey, ShapeError};
+use ktied_kernels::signs::SignKey;
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
+use super::norm::NormRecipe;
 use super::{add_signed, apply_signs, buffers, check, max_pool2d, portable};
 
 /// How a convolution treats the borders of an image.
@@ -31,7 +33,8 @@ pub struct ConvWindow {
     pub border: Border,
 }
 
-/// act(x * W + b) for images with channels last; the kernel is a matrix whose rows are `[KH, KW, C]` flattened.
+/// act(x * W + b) for images with channels last; the kernel is a matrix whose rows are `[KH, KW, C]` flattened. With a recipe, x is
+/// not kept for the backward pass but made again.
 ///
 /// # Shapes
 /// - x: `[B, H, W, C]`; weight: `[KH·KW·C, O]`; bias: `[O]`; output: `[B, H', W', O]`
@@ -44,8 +47,9 @@ pub fn conv2d(
     bias: Option<Tensor<1>>,
     window: ConvWindow,
     activation: Activation,
+    recipe: Option<NormRecipe>,
 ) -> Result<Tensor<4>, ShapeError> {
-    let op = Conv2d { has_bias: bias.is_some(), window, activation };
+    let op = Conv2d { has_bias: bias.is_some(), window, activation, recipe };
     if fused::takes(&x) {
         return fused::apply([x.into_dispatch(), weight.into_dispatch(), fused::optional(bias)], op);
     }
@@ -69,7 +73,7 @@ pub fn conv2d_pooled(
     window: ConvWindow,
     activation: Activation,
 ) -> Result<Tensor<4>, ShapeError> {
-    let conv = Conv2d { has_bias: bias.is_some(), window, activation };
+    let conv = Conv2d { has_bias: bias.is_some(), window, activation, recipe: None };
     let [_, height, width, _] = check::dims(
         "conv2d",
         "output",
@@ -79,11 +83,12 @@ pub fn conv2d_pooled(
         let operands = [x.into_dispatch(), weight.into_dispatch(), fused::optional(bias)];
         return fused::apply(operands, PooledConv2d(conv));
     }
-    let sums = conv2d(x, weight, bias, window, Activation::Identity)?;
+    let sums = conv2d(x, weight, bias, window, Activation::Identity, None)?;
     Ok(portable::activate(max_pool2d(sums, [2, 2], [2, 2])?, activation))
 }
 
-/// Flipout's convolution, act(x * μ + b + r∘((x∘s) * Δ)), with signs s and r of each example and channel from two streams.
+/// Flipout's convolution, act(x * μ + b + r∘((x∘s) * Δ)), with signs s and r of each example and channel from two streams. With a
+/// recipe, x is not kept for the backward pass but made again.
 ///
 /// # Shapes
 /// - as in [`conv2d`], loc and deviation both as its weight
@@ -95,10 +100,11 @@ pub fn conv2d_flipout(
     [loc, deviation]: [Tensor<2>; 2],
     bias: Option<Tensor<1>>,
     window: ConvWindow,
-    [input_signs, output_signs]: [NoiseKey; 2],
+    [input_signs, output_signs]: [SignKey; 2],
     activation: Activation,
+    recipe: Option<NormRecipe>,
 ) -> Result<Tensor<4>, ShapeError> {
-    let conv = Conv2d { has_bias: bias.is_some(), window, activation };
+    let conv = Conv2d { has_bias: bias.is_some(), window, activation, recipe };
     let op = FlipoutConv2d { conv, input_signs, output_signs };
     if fused::takes(&x) {
         let [loc, deviation] = [loc, deviation].map(Tensor::into_dispatch);
@@ -106,16 +112,18 @@ pub fn conv2d_flipout(
     }
     let bias_shape = fused::optional_shape(bias.as_ref());
     op.output_shape([&x.dims(), &loc.dims(), &deviation.dims(), &bias_shape])?;
-    let mean = conv2d(x.clone(), loc, bias, window, Activation::Identity)?;
-    let deviation = conv2d(apply_signs(x, input_signs)?, deviation, None, window, Activation::Identity)?;
+    let mean = conv2d(x.clone(), loc, bias, window, Activation::Identity, None)?;
+    let deviation = conv2d(apply_signs(x, input_signs)?, deviation, None, window, Activation::Identity, None)?;
     Ok(portable::activate(add_signed(mean, deviation, output_signs)?, activation))
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Conv2d {
     has_bias: bool,
     window: ConvWindow,
     activation: Activation,
+    /// Makes x again.
+    recipe: Option<NormRecipe>,
 }
 
 impl Conv2d {
@@ -128,6 +136,15 @@ impl Conv2d {
             Border::Same => Conv2dShape::same(batch, [height, width], channels, outputs, kernel, stride),
             Border::Valid => Conv2dShape::valid(batch, [height, width], channels, outputs, kernel, stride),
         })
+    }
+
+    /// Runs `task` on the elements of x in a backward pass: those that were kept, or made again.
+    fn with_input<T>(&self, x: View<'_>, task: impl FnOnce(&[f32]) -> T) -> T {
+        let Some(recipe) = &self.recipe else { return task(x.data) };
+        let made = recipe.make();
+        let result = task(&made);
+        buffers::give(made);
+        result
     }
 }
 
@@ -155,6 +172,10 @@ impl FusedOp<3> for Conv2d {
         self.activation != Activation::Identity
     }
 
+    fn remade(&self) -> Option<usize> {
+        self.recipe.as_ref().map(|_| 0)
+    }
+
     fn backward(
         &self,
         saved: Saved<'_, 3, ()>,
@@ -167,24 +188,25 @@ impl FusedOp<3> for Conv2d {
             activation::backward(d_out.values_mut(), saved.output, self.activation)?;
         }
         let mut grads = [Grad::None, Grad::None, Grad::None];
-        if wanted[0] {
-            let mut dx = buffers::take(x.data.len());
-            conv::backward_input(&mut dx, d_out.values(), weight.data, &shape)?;
-            grads[0] = Grad::Values(dx);
-        }
         if wanted[1] || wanted[2] {
             let (mut dweight, mut dbias) = (buffers::take(weight.data.len()), buffers::take(bias.data.len()));
             let dbias_out = self.has_bias.then_some(&mut dbias[..]);
-            conv::backward_weight(&mut dweight, dbias_out, d_out.values(), x.data, &shape)?;
+            self.with_input(x, |x| conv::backward_weight(&mut dweight, dbias_out, d_out.values(), x, &shape))?;
             grads[1] = Grad::Values(dweight);
             grads[2] = if self.has_bias { Grad::Values(dbias) } else { Grad::None };
+        }
+        // After the weights, so that an x that was made again has given its memory back.
+        if wanted[0] {
+            let mut dx = buffers::take(x.len());
+            conv::backward_input(&mut dx, d_out.values(), weight.data, &shape)?;
+            grads[0] = Grad::Values(dx);
         }
         Ok(grads)
     }
 }
 
 /// A convolution of which only the largest sum of every 2×2 is wanted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct PooledConv2d(Conv2d);
 
 impl FusedOp<3> for PooledConv2d {
@@ -234,11 +256,11 @@ impl FusedOp<3> for PooledConv2d {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct FlipoutConv2d {
     conv: Conv2d,
-    input_signs: NoiseKey,
-    output_signs: NoiseKey,
+    input_signs: SignKey,
+    output_signs: SignKey,
 }
 
 impl FlipoutConv2d {
@@ -268,6 +290,10 @@ impl FusedOp<4> for FlipoutConv2d {
         self.conv.reads_output()
     }
 
+    fn remade(&self) -> Option<usize> {
+        self.conv.remade()
+    }
+
     fn backward(
         &self,
         saved: Saved<'_, 4, ()>,
@@ -283,7 +309,8 @@ impl FusedOp<4> for FlipoutConv2d {
         let mut grads = fused::grad_buffers(saved.operands, wanted);
         let [d_x, d_loc, d_deviation, d_bias] = grads.each_mut().map(Option::as_deref_mut);
         let kernel_grads = FlipoutGrads { x: d_x, loc: d_loc, deviation: d_deviation, bias: d_bias };
-        flipout::backward(kernel_grads, d_out.values(), x.data, self.weights(loc, deviation), &shape)?;
+        let weights = self.weights(loc, deviation);
+        self.conv.with_input(x, |x| flipout::backward(kernel_grads, d_out.values(), x, weights, &shape))?;
         Ok(fused::into_grads(grads))
     }
 }

@@ -26,6 +26,11 @@ pub struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    /// Elements of its shape.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
     /// The elements, if the operation has this operand.
     pub fn when(self, there: bool) -> Option<&'a [f32]> {
         there.then_some(self.data)
@@ -45,7 +50,7 @@ pub enum Grad {
 
 /// Buffers for the gradients of the operands that are wanted, to be overwritten.
 pub fn grad_buffers<const N: usize>(operands: [View<'_>; N], wanted: [bool; N]) -> [Option<Vec<f32>>; N] {
-    std::array::from_fn(|i| wanted[i].then(|| buffers::take(operands[i].data.len())))
+    std::array::from_fn(|i| wanted[i].then(|| buffers::take(operands[i].len())))
 }
 
 /// The buffers as gradients.
@@ -69,6 +74,11 @@ pub trait FusedOp<const N: usize>: Clone + Debug + Send + Sync + 'static {
     /// Whether the backward pass reads the output; it is kept only then.
     fn reads_output(&self) -> bool {
         false
+    }
+
+    /// An operand, by its number, that the backward pass makes again by itself: it is not kept, and has a shape but no elements then.
+    fn remade(&self) -> Option<usize> {
+        None
     }
 
     /// Gradients of the operands; those that are not `wanted` need not be computed.
@@ -107,26 +117,30 @@ impl OutputGrad<'_> {
     }
 }
 
-/// Changes tensors in memory, which [`takes`] has accepted, reading one more; a tensor whose memory another one
+/// Changes tensors in memory, which [`takes`] has accepted, reading others; a tensor whose memory another one
 /// shares is copied first.
 ///
 /// # Errors
 /// What `update` says; the tensors are lost then.
-pub fn in_place<const D: usize, const N: usize>(
+pub fn in_place<const D: usize, const N: usize, const R: usize, T>(
     tensors: [Tensor<D>; N],
-    read: Tensor<D>,
-    update: impl FnOnce([&mut [f32]; N], &[f32]) -> Result<(), ShapeError>,
-) -> Result<[Tensor<D>; N], ShapeError> {
-    let primitive = |tensor: Tensor<D>| tensor.try_into_primitive::<Flex>().expect("a Flex tensor").to_contiguous();
-    let (mut tensors, read) = (tensors.map(primitive), primitive(read));
-    update(tensors.each_mut().map(view_mut), view(&read).data)?;
-    recycle(read);
-    Ok(tensors.map(Tensor::from_primitive::<Flex>))
+    read: [Tensor<D>; R],
+    update: impl FnOnce([&mut [f32]; N], [View<'_>; R]) -> Result<T, ShapeError>,
+) -> Result<([Tensor<D>; N], T), ShapeError> {
+    let (mut tensors, read) = (tensors.map(flex), read.map(flex));
+    let result = update(tensors.each_mut().map(view_mut), read.each_ref().map(view))?;
+    read.into_iter().for_each(recycle);
+    Ok((tensors.map(Tensor::from_primitive::<Flex>), result))
 }
 
-/// Reads the elements of a tensor that [`takes`] has accepted, where they lie.
-pub fn read<const D: usize, T>(tensor: Tensor<D>, read: impl FnOnce(&[f32]) -> T) -> T {
-    read(view(&tensor.try_into_primitive::<Flex>().expect("a Flex tensor").to_contiguous()).data)
+/// Reads the elements of tensors that [`takes`] has accepted, where they lie.
+pub fn read<const D: usize, const N: usize, T>(tensors: [Tensor<D>; N], read: impl FnOnce([&[f32]; N]) -> T) -> T {
+    let tensors = tensors.map(flex);
+    read(tensors.each_ref().map(|tensor| view(tensor).data))
+}
+
+fn flex<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
+    tensor.try_into_primitive::<Flex>().expect("a Flex tensor").to_contiguous()
 }
 
 /// Says whether kernels can take this tensor: single precision, on the Flex device.
@@ -301,9 +315,28 @@ fn record<const N: usize, O: FusedOp<N>, C: CheckpointStrategy>(
         OpsKind::Tracked(prep) => {
             let (output, tape) = run(&op, &operands, true);
             let kept = op.reads_output().then(|| output.clone());
-            prep.finish((operands, kept, tape), output)
+            prep.finish((keep(operands, op.remade()), kept, tape), output)
         }
     }
+}
+
+/// An operand between the passes: its shape, and its elements unless they are made again.
+type Operand = (Vec<usize>, Option<FlexTensor>);
+
+fn keep<const N: usize>(operands: [FlexTensor; N], remade: Option<usize>) -> [Operand; N] {
+    let mut number = 0..;
+    operands.map(|operand| {
+        let shape = operand.layout().shape().as_slice().to_vec();
+        if number.next() != remade {
+            return (shape, Some(operand));
+        }
+        recycle(operand);
+        (shape, None)
+    })
+}
+
+fn view_of((shape, kept): &Operand) -> View<'_> {
+    View { data: kept.as_ref().map_or(&[], |operand| view(operand).data), shape }
 }
 
 /// The backward step of a fused operation.
@@ -311,13 +344,13 @@ fn record<const N: usize, O: FusedOp<N>, C: CheckpointStrategy>(
 struct Recorded<O>(O);
 
 impl<const N: usize, O: FusedOp<N>> Backward<Flex, N> for Recorded<O> {
-    type State = ([FlexTensor; N], Option<FlexTensor>, O::Tape);
+    type State = ([Operand; N], Option<FlexTensor>, O::Tape);
 
     fn backward(self, ops: Ops<Self::State, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let mut d_out = grads.consume::<Flex>(&ops.node).to_contiguous();
         let (operands, kept, tape) = ops.state;
         let output = kept.as_ref().map_or(&[][..], |output| view(output).data);
-        let saved = Saved { operands: operands.each_ref().map(view), output, tape };
+        let saved = Saved { operands: operands.each_ref().map(view_of), output, tape };
         let wanted = ops.parents.each_ref().map(Option::is_some);
         let found = self.0.backward(saved, OutputGrad(&mut d_out), wanted).expect(CHECKED);
         for ((parent, operand), grad) in ops.parents.into_iter().zip(&operands).zip(found) {
@@ -325,9 +358,9 @@ impl<const N: usize, O: FusedOp<N>> Backward<Flex, N> for Recorded<O> {
             match grad {
                 Grad::None => {}
                 Grad::OfOutput => grads.register::<Flex>(parent.id, d_out.clone()),
-                Grad::Values(values) => grads.register::<Flex>(parent.id, tensor(values, operand.layout().shape())),
+                Grad::Values(values) => grads.register::<Flex>(parent.id, tensor(values, &operand.0)),
             }
         }
-        operands.into_iter().chain(kept).chain([d_out]).for_each(recycle);
+        operands.into_iter().filter_map(|(_, operand)| operand).chain(kept).chain([d_out]).for_each(recycle);
     }
 }

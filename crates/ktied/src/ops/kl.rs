@@ -53,6 +53,51 @@ pub fn kl_k_tied(
     Ok(portable::kl_k_tied(loc, log_u, log_v, prior_loc, prior_scale))
 }
 
+/// [`kl_mean_field`] as a number, and `by` times its gradients added to `grads`, in memory: what a step that has gradients
+/// already needs of a divergence, in one pass and without a graph. All must be tensors that [`fused::takes`].
+///
+/// # Shapes
+/// - grads and params, of means and stored scales, and prior_loc: `[M, N]`
+///
+/// # Errors
+/// If the shapes differ; the gradients are lost then.
+pub(crate) fn add_kl_mean_field(
+    grads: [Tensor<2>; 2],
+    [loc, raw_scale]: [Tensor<2>; 2],
+    form: ScaleForm,
+    (prior_loc, prior_scale): (Option<Tensor<2>>, f64),
+    by: f64,
+) -> Result<([Tensor<2>; 2], f64), ShapeError> {
+    let prior = PriorKind { has_loc: prior_loc.is_some(), scale: prior_scale as f32 };
+    let prior_loc = prior_loc.unwrap_or_else(|| Tensor::empty([0, 0], &loc.device()));
+    fused::in_place(grads, [loc, raw_scale, prior_loc], |[d_loc, d_raw], [loc, raw, prior_loc]| {
+        let grads = MeanFieldGrads { loc: d_loc, raw_scale: d_raw };
+        kl::add_mean_field(grads, loc.data, raw.data, form, prior.with(prior_loc), by as f32)
+    })
+}
+
+/// The same of [`kl_k_tied`].
+///
+/// # Shapes
+/// - grads and params, of means and factors: `[M, N]`, `[M, K]`, `[N, K]`; prior_loc: `[M, N]`
+///
+/// # Errors
+/// If the shapes do not fit; the gradients are lost then.
+pub(crate) fn add_kl_k_tied(
+    grads: [Tensor<2>; 3],
+    [loc, log_u, log_v]: [Tensor<2>; 3],
+    (prior_loc, prior_scale): (Option<Tensor<2>>, f64),
+    by: f64,
+) -> Result<([Tensor<2>; 3], f64), ShapeError> {
+    let prior = PriorKind { has_loc: prior_loc.is_some(), scale: prior_scale as f32 };
+    let prior_loc = prior_loc.unwrap_or_else(|| Tensor::empty([0, 0], &loc.device()));
+    check::factors("kl_k_tied", &log_u.dims(), &log_v.dims())?;
+    fused::in_place(grads, [loc, log_u, log_v, prior_loc], |[d_loc, d_u, d_v], [loc, u, v, prior_loc]| {
+        let grads = FactorGrads { log_u: d_u, log_v: d_v };
+        kl::add_k_tied(d_loc, grads, loc.data, log_factors(u, v), prior.with(prior_loc), by as f32)
+    })
+}
+
 #[derive(Clone, Copy, Debug)]
 struct PriorKind {
     has_loc: bool,

@@ -1,11 +1,11 @@
 //! A whole sequence through an LSTM in one operation.
 
 use burn::tensor::Tensor;
+use ktied_kernels::ShapeError;
 use ktied_kernels::lstm::{
     self, HiddenGradient, LstmFlip, LstmFlipGrads, LstmGrads, LstmShape, LstmTape, LstmTapeMut, LstmWeights,
 };
-use ktied_kernels::signs::{self, SignShape};
-use ktied_kernels::{NoiseKey, ShapeError};
+use ktied_kernels::signs::{self, SignKey, SignShape};
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
 use super::{buffers, check, portable};
@@ -39,11 +39,11 @@ pub struct LstmPerturbation {
 #[derive(Clone, Copy, Debug)]
 pub struct LstmSigns {
     /// s of the input.
-    pub x: NoiseKey,
+    pub x: SignKey,
     /// s' of the hidden state.
-    pub hidden: NoiseKey,
+    pub hidden: SignKey,
     /// r of the gates.
-    pub gates: NoiseKey,
+    pub gates: SignKey,
 }
 
 /// The hidden states of all steps, from a zero state.
@@ -141,7 +141,7 @@ impl Lstm {
 }
 
 /// ±1 of a stream, `[B, width]`.
-fn sign_rows(key: NoiseKey, batch: usize, channels: usize) -> Result<Vec<f32>, ShapeError> {
+fn sign_rows(key: SignKey, batch: usize, channels: usize) -> Result<Vec<f32>, ShapeError> {
     let (ones, mut out) = (vec![1.0; batch * channels], buffers::take(batch * channels));
     signs::apply(&mut out, &ones, SignShape { batch, positions: 1, channels }, key)?;
     Ok(out)

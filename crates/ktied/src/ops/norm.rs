@@ -67,6 +67,51 @@ pub fn frozen_norm<const D: usize>(
     Ok(portable::frozen_norm(x, gamma, beta, &op.moments, epsilon, activation))
 }
 
+/// How the output of a normalisation can be made again, bit for bit, from its input, which is kept for its own backward pass
+/// anyway. A layer that is given one with its input does not keep that input.
+#[derive(Clone, Debug)]
+pub struct NormRecipe(Arc<Recipe>);
+
+#[derive(Debug)]
+struct Recipe {
+    x: Tensor<1>,
+    gamma: Vec<f32>,
+    beta: Vec<f32>,
+    moments: BatchMoments,
+    epsilon: f32,
+    activation: Activation,
+}
+
+impl NormRecipe {
+    /// That of [`batch_norm()`] or [`frozen_norm`] with these operands and moments, if kernels compute it.
+    pub fn new<const D: usize>(
+        x: Tensor<D>,
+        [gamma, beta]: [Tensor<1>; 2],
+        moments: BatchMoments,
+        epsilon: f64,
+        activation: Activation,
+    ) -> Option<Self> {
+        if !fused::takes(&x) {
+            return None;
+        }
+        let [gamma, beta] = [gamma, beta].map(|channels| channels.into_data().iter::<f32>().collect());
+        let (len, epsilon) = (x.shape().num_elements(), epsilon as f32);
+        Some(Self(Arc::new(Recipe { x: x.inner().reshape([len]), gamma, beta, moments, epsilon, activation })))
+    }
+
+    /// The output's elements.
+    pub(super) fn make(&self) -> Vec<f32> {
+        let Recipe { x, gamma, beta, moments, epsilon, activation } = &*self.0;
+        let norm = BatchNorm { gamma, beta, epsilon: *epsilon, activation: *activation };
+        let moments = Moments { mean: &moments.mean, var: &moments.var };
+        fused::read([x.clone()], |[x]| {
+            let mut y = buffers::take(x.len());
+            batch_norm::forward_frozen(&mut y, x, norm, moments).expect("the forward pass has checked the operands");
+            y
+        })
+    }
+}
+
 /// C, where x is `[…, C]` and γ, β are `[C]`.
 fn channels(x: &[usize], gamma: &[usize], beta: &[usize]) -> Result<usize, ShapeError> {
     let Some(&channels) = x.last() else {

@@ -1,8 +1,10 @@
 //! Flipout's signs: ±1 per example and channel, the same at every position.
 
 use burn::tensor::Tensor;
+use ktied_kernels::ShapeError;
 use ktied_kernels::signs::{self, SignShape};
-use ktied_kernels::{NoiseKey, ShapeError};
+
+pub use ktied_kernels::signs::SignKey;
 
 use super::fused::{self, FusedOp, Grad, OutputGrad, Saved, View};
 use super::{buffers, check, portable};
@@ -14,7 +16,8 @@ use super::{buffers, check, portable};
 ///
 /// # Errors
 /// If x has fewer than two dimensions.
-pub fn apply_signs<const D: usize>(x: Tensor<D>, key: NoiseKey) -> Result<Tensor<D>, ShapeError> {
+pub fn apply_signs<const D: usize>(x: Tensor<D>, key: impl Into<SignKey>) -> Result<Tensor<D>, ShapeError> {
+    let key = key.into();
     let op = ApplySigns { key };
     if fused::takes(&x) {
         return fused::apply([x.into_dispatch()], op);
@@ -30,7 +33,12 @@ pub fn apply_signs<const D: usize>(x: Tensor<D>, key: NoiseKey) -> Result<Tensor
 ///
 /// # Errors
 /// If the shapes differ or have fewer than two dimensions.
-pub fn add_signed<const D: usize>(y: Tensor<D>, z: Tensor<D>, key: NoiseKey) -> Result<Tensor<D>, ShapeError> {
+pub fn add_signed<const D: usize>(
+    y: Tensor<D>,
+    z: Tensor<D>,
+    key: impl Into<SignKey>,
+) -> Result<Tensor<D>, ShapeError> {
+    let key = key.into();
     let op = AddSigned { key };
     if fused::takes(&y) {
         return fused::apply([y.into_dispatch(), z.into_dispatch()], op);
@@ -51,7 +59,7 @@ pub(super) fn sign_shape(kernel: &'static str, shape: &[usize]) -> Result<SignSh
 
 #[derive(Clone, Copy, Debug)]
 struct ApplySigns {
-    key: NoiseKey,
+    key: SignKey,
 }
 
 impl ApplySigns {
@@ -81,7 +89,7 @@ impl FusedOp<1> for ApplySigns {
 
 #[derive(Clone, Copy, Debug)]
 struct AddSigned {
-    key: NoiseKey,
+    key: SignKey,
 }
 
 impl FusedOp<2> for AddSigned {

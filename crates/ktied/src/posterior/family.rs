@@ -1,6 +1,7 @@
 //! The families of this crate behind one type, for networks whose posterior is chosen at run time.
 
 use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use ktied_kernels::NoiseKey;
 
@@ -103,6 +104,10 @@ impl Posterior for Family {
 
     fn kl(&self, prior: &Prior) -> Result<Tensor<1>> {
         each!(self, family => family.kl(prior))
+    }
+
+    fn add_kl_gradients(&self, prior: &Prior, by: f64, grads: &mut GradientsParams) -> Result<f64> {
+        each!(self, family => family.add_kl_gradients(prior, by, grads))
     }
 
     fn clipped(self) -> Self {

@@ -1,9 +1,11 @@
 //! The k-tied Normal: standard deviations of rank K.
 
 use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use ktied_kernels::NoiseKey;
 
+use super::divergence::{add_by_graph, off_graph, put_back};
 use super::init::ScaleInit;
 use super::{Posterior, PosteriorKind, WeightInit, clip};
 use crate::error::Result;
@@ -92,6 +94,17 @@ impl Posterior for KTied {
     fn kl(&self, prior: &Prior) -> Result<Tensor<1>> {
         let (log_u, log_v) = (self.log_u.val(), self.log_v.val());
         Ok(ops::kl_k_tied(self.loc.val(), log_u, log_v, prior.loc(), prior.scale())?)
+    }
+
+    fn add_kl_gradients(&self, prior: &Prior, by: f64, grads: &mut GradientsParams) -> Result<f64> {
+        prior.check_shape(&self.loc.val())?;
+        let params = [&self.loc, &self.log_u, &self.log_v];
+        let Some([values, so_far]) = off_graph(params, grads) else {
+            return Ok(add_by_graph(self, self.kl(prior)?, by, grads));
+        };
+        let (sums, kl) = ops::add_kl_k_tied(so_far, values, (prior.loc(), prior.scale()), by)?;
+        put_back(params, sums, grads);
+        Ok(kl)
     }
 
     fn clipped(self) -> Self {

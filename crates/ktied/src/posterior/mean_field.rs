@@ -1,9 +1,11 @@
 //! Mean field: a standard deviation of its own for each weight.
 
 use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use ktied_kernels::{NoiseKey, ScaleForm};
 
+use super::divergence::{add_by_graph, off_graph, put_back};
 use super::init::ScaleInit;
 use super::{Posterior, WeightInit, clip};
 use crate::error::Result;
@@ -67,6 +69,17 @@ impl Posterior for MeanField {
     fn kl(&self, prior: &Prior) -> Result<Tensor<1>> {
         let (loc, raw) = (self.loc.val(), self.raw_scale.val());
         Ok(ops::kl_mean_field(loc, raw, self.form(), prior.loc(), prior.scale())?)
+    }
+
+    fn add_kl_gradients(&self, prior: &Prior, by: f64, grads: &mut GradientsParams) -> Result<f64> {
+        prior.check_shape(&self.loc.val())?;
+        let params = [&self.loc, &self.raw_scale];
+        let Some([values, so_far]) = off_graph(params, grads) else {
+            return Ok(add_by_graph(self, self.kl(prior)?, by, grads));
+        };
+        let (sums, kl) = ops::add_kl_mean_field(so_far, values, self.form(), (prior.loc(), prior.scale()), by)?;
+        put_back(params, sums, grads);
+        Ok(kl)
     }
 
     fn clipped(self) -> Self {

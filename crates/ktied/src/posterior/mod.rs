@@ -4,6 +4,7 @@
 //! differ in how the standard deviations are stored. [`Posterior`] asks for those two; all the rest follows from
 //! them, and a family overrides what it can do faster.
 
+pub(crate) mod divergence;
 mod family;
 mod init;
 mod k_tied;
@@ -13,6 +14,7 @@ mod matrix_normal;
 mod mean_field;
 mod point;
 
+pub(crate) use divergence::add_by_graph;
 pub use family::Family;
 pub use init::{LocInit, ScaleInit, WeightInit};
 pub use k_tied::KTied;
@@ -23,6 +25,7 @@ pub use mean_field::MeanField;
 pub use point::Point;
 
 use burn::module::{Module, Param};
+use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 use ktied_kernels::{NoiseKey, ScaleForm};
 
@@ -95,6 +98,15 @@ pub trait Posterior: Module {
             }
             None => Tensor::zeros([1], (&loc.device(), loc.dtype())),
         })
+    }
+
+    /// KL(q‖p) over all weights, in nats, and `by` times its gradients added to `grads`, where those of the likelihood are already:
+    /// what [`kl`](Self::kl) and a backward pass through it would give, for a family that can do it in one pass.
+    ///
+    /// # Errors
+    /// As [`kl`](Self::kl).
+    fn add_kl_gradients(&self, prior: &Prior, by: f64, grads: &mut GradientsParams) -> Result<f64> {
+        Ok(add_by_graph(self, self.kl(prior)?, by, grads))
     }
 
     /// The same posterior with every scale brought back under its cap; what a training loop does after each update.

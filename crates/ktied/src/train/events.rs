@@ -42,6 +42,9 @@ pub enum Event<'a> {
         /// Signal-to-noise ratios of the scales' gradients, if asked for.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         snr: Vec<Snr>,
+        /// Of several processes: bytes of gradients that the first has sent since the last line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sent_bytes: Option<u64>,
     },
     /// A validation.
     Validation {
@@ -99,6 +102,7 @@ pub struct ScaleSummary {
 pub struct EventLog {
     path: PathBuf,
     file: File,
+    is_finished: bool,
 }
 
 impl EventLog {
@@ -107,16 +111,23 @@ impl EventLog {
     /// # Errors
     /// If the file system refuses.
     pub fn open(path: &Path, step: u64) -> Result<Self> {
+        let mut is_finished = false;
         if path.exists() {
             let text = files::read_text(path, u64::MAX).map_err(|error| Error::io("read", path, &error))?;
             let kept = up_to(&text, step);
             if kept.len() < text.len() {
                 write_file(path, kept.as_bytes())?;
             }
+            is_finished = kept.lines().next_back().is_some_and(|line| line.starts_with("{\"event\":\"finished\""));
         }
         let file = File::options().create(true).append(true).open(path);
         let file = file.map_err(|error| Error::io("open", path, &error))?;
-        Ok(Self { path: path.into(), file })
+        Ok(Self { path: path.into(), file, is_finished })
+    }
+
+    /// Whether the last line says that the run has ended.
+    pub fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
     /// Adds a line.
@@ -126,7 +137,17 @@ impl EventLog {
     pub fn push(&mut self, event: &Event<'_>) -> Result<()> {
         let mut line = serde_json::to_string(event).unwrap_or_default();
         line.push('\n');
-        self.file.write_all(line.as_bytes()).map_err(|error| Error::io("write", &self.path, &error))
+        self.file.write_all(line.as_bytes()).map_err(|error| Error::io("write", &self.path, &error))?;
+        self.is_finished = matches!(event, Event::Finished { .. });
+        Ok(())
+    }
+
+    /// Returns when every line is on the disk.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|error| Error::io("flush", &self.path, &error))
     }
 }
 

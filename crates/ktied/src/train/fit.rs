@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::events::{Event, EventLog, ScaleSummary};
 use super::run::Writer;
 use super::trainer::{StepReport, Trainer};
+use crate::cluster::Cluster;
 use crate::data::{Batches, DataSet, ahead};
 use crate::error::{Error, Result};
 use crate::evaluate::Evaluation;
@@ -42,26 +43,31 @@ impl Watch for () {
 
 /// Trains to the end of the configuration, or until `stop` is set: then the step is finished and saved.
 ///
+/// Of several processes the first alone has a writer; all of them stop when one is asked to.
+///
 /// # Errors
 /// If the file system refuses, or training diverges; the last checkpoint is still there then.
-pub fn fit(
-    writer: &Writer,
+pub fn fit<'a>(
+    writer: impl Into<Option<&'a Writer>>,
     mut trainer: Trainer,
     data: &DataSet,
     watch: &mut impl Watch,
     stop: &AtomicBool,
 ) -> Result<(Trainer, Outcome)> {
-    let first = trainer.state().step;
-    let mut log = Log::new(writer.events(first)?);
+    let (writer, first) = (writer.into(), trainer.state().step);
+    let mut log = Log::new(writer.map(|writer| writer.events(first)).transpose()?);
     let (size, seed) = (trainer.config().train.batch, trainer.config().train.seed);
     std::thread::scope(|scope| {
-        let batches = ahead(scope, Batches::new(&data.train, size, seed).from(trainer.state().step));
+        let batches = ahead(
+            scope,
+            Batches::new(&data.train, size, seed).of(trainer.cluster().place()).from(trainer.state().step),
+        );
         while trainer.state().step < trainer.num_steps() && !trainer.is_out_of_patience() {
             let batch = batches.recv().map_err(|_| Error::NothingToTrainOn { set: data.name.clone() })??;
             let report;
             (trainer, report) = trainer.step(batch)?;
             watch.step(&trainer, &report);
-            let stopping = stop.load(Ordering::Relaxed);
+            let stopping = trainer.cluster().any(stop.load(Ordering::Relaxed))?;
             let due = Due::after(&trainer, stopping);
             if due.log {
                 log.train(&mut trainer, &report)?;
@@ -86,8 +92,8 @@ pub fn fit(
             }
         }
         let outcome = if trainer.is_out_of_patience() { Outcome::OutOfPatience } else { Outcome::Finished };
-        // A run that was over before has said so.
-        if trainer.state().step > first {
+        // A run that was over before has said so, unless it was interrupted just then.
+        if trainer.state().step > first || !log.is_finished() {
             log.finished(&trainer, outcome)?;
         }
         Ok((trainer, outcome))
@@ -115,30 +121,64 @@ impl Due {
     }
 }
 
-fn save(writer: &Writer, trainer: &Trainer, log: &mut Log) -> Result<()> {
+pub(super) fn save(writer: Option<&Writer>, trainer: &Trainer, log: &mut Log) -> Result<()> {
     let checkpoint = trainer.checkpoint()?;
     let (step, digest) = (trainer.state().step, checkpoint.digest().to_string());
     let best = trainer.state().best.map(|best| best.step);
+    // A run that goes on from such numbers never comes back from them.
+    if let Some(path) = checkpoint.not_finite() {
+        return Err(Error::NonFinite { step, what: format!("tensor `{path}`") });
+    }
+    same_everywhere(trainer.cluster(), step, &digest)?;
+    let Some(writer) = writer else { return Ok(()) };
+    // What the checkpoint is cut back to must outlive a power cut as it does.
+    log.sync()?;
     writer.save(&checkpoint, best, trainer.config().train.keep)?;
-    log.events.push(&Event::Checkpoint { step, digest })
+    log.push(&Event::Checkpoint { step, digest })
 }
 
-/// The event log, and when its last line was written.
-struct Log {
-    events: EventLog,
+/// Refuses to go on where a process does not have the parameters of the first: a fault of the machine or of this program.
+fn same_everywhere(cluster: &dyn Cluster, step: u64, digest: &str) -> Result<()> {
+    if cluster.place().is_alone() {
+        return Ok(());
+    }
+    let digests = cluster.notes(digest.as_bytes())?;
+    match digests.iter().position(|other| Some(other) != digests.first()) {
+        None => Ok(()),
+        Some(process) => {
+            Err(Error::UnlikeFirst { process, differences: format!("other parameters after step {step}") })
+        }
+    }
+}
+
+/// The event log, if this process keeps it, and when its last line was written.
+pub(super) struct Log {
+    events: Option<EventLog>,
     last: Instant,
 }
 
 impl Log {
-    fn new(events: EventLog) -> Self {
+    pub(super) fn new(events: Option<EventLog>) -> Self {
         Self { events, last: Instant::now() }
+    }
+
+    fn push(&mut self, event: &Event<'_>) -> Result<()> {
+        self.events.as_mut().map_or(Ok(()), |events| events.push(event))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.events.as_ref().map_or(Ok(()), EventLog::sync)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.events.as_ref().is_none_or(EventLog::is_finished)
     }
 
     fn train(&mut self, trainer: &mut Trainer, report: &StepReport) -> Result<()> {
         let window = trainer.take_window();
         let steps_per_second = window.steps as f64 / self.last.elapsed().as_secs_f64().max(1e-9);
         self.last = Instant::now();
-        self.events.push(&Event::Train {
+        self.push(&Event::Train {
             step: report.step,
             epoch: epoch(trainer),
             nll: window.mean_nll(),
@@ -150,17 +190,18 @@ impl Log {
             skipped: trainer.state().skipped,
             steps_per_second,
             snr: trainer.take_snr(),
+            sent_bytes: trainer.take_sent(),
         })
     }
 
     fn validation(&mut self, trainer: &Trainer, metrics: &Evaluation, best: bool) -> Result<()> {
         let step = trainer.state().step;
-        self.events.push(&Event::Validation { step, epoch: epoch(trainer), best, metrics })
+        self.push(&Event::Validation { step, epoch: epoch(trainer), best, metrics })
     }
 
     fn scales(&mut self, trainer: &Trainer) -> Result<()> {
         let layers = trainer.model().network.weights().into_iter().filter_map(summary).collect();
-        self.events.push(&Event::Scales { step: trainer.state().step, layers })
+        self.push(&Event::Scales { step: trainer.state().step, layers })
     }
 
     fn finished(&mut self, trainer: &Trainer, outcome: Outcome) -> Result<()> {
@@ -168,7 +209,7 @@ impl Log {
             Outcome::OutOfPatience => "out-of-patience",
             _ => "all-steps",
         };
-        self.events.push(&Event::Finished { step: trainer.state().step, weight: trainer.weight(), reason })
+        self.push(&Event::Finished { step: trainer.state().step, weight: trainer.weight(), reason })
     }
 }
 

@@ -4,7 +4,9 @@
 //! checkpoints into the run's folder ([`Writer`]) and tells whoever [watches](Watch). The order of batches and all noise are
 //! functions of (seed, step), so a run that was interrupted and resumed equals an unbroken one bit for bit.
 
+mod averages;
 mod events;
+mod finite;
 mod fit;
 pub mod memory;
 mod model;
@@ -12,11 +14,12 @@ mod optim;
 mod run;
 mod snr;
 mod state;
+mod together;
 mod trainer;
 
 pub use events::{Event, EventLog, ScaleSummary};
 pub use fit::{Outcome, Watch, fit};
-pub use model::Model;
+pub use model::{Model, check_together};
 pub(crate) use optim::Moments;
 pub use optim::{Adam, AdamConfig, AdamRule, LearningRates, grad_norm};
 pub use run::{MAX_CONFIG_BYTES, Run, Writer};

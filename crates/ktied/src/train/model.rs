@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 
 use crate::config::Config;
-use crate::data::{Inputs, Split, Targets};
+use crate::data::{DataSet, Inputs, Split, Targets};
 use crate::error::{Error, Result};
 use crate::models::{AnyNetwork, Features, ModelSpec, Network};
 use crate::nn::Pass;
@@ -25,8 +25,7 @@ impl Model {
     /// # Errors
     /// If the configuration cannot be, or network and data do not fit each other.
     pub fn new(config: &Config, split: &Split, device: &Device) -> Result<Self> {
-        config.check()?;
-        let kind = fit(config, split)?;
+        let kind = check(config, split)?;
         let network = config.model.init(&config.network(), device)?;
         let likelihood = Likelihood::new(kind, config.model.outputs(), config.likelihood.noise, device)?;
         Ok(Self { network, likelihood })
@@ -43,14 +42,32 @@ impl Model {
     }
 }
 
-/// The likelihood of a configuration, if its network fits the data.
-fn fit(config: &Config, split: &Split) -> Result<LikelihoodKind> {
-    check_inputs(config, &split.inputs)?;
-    let outputs = config.model.outputs();
-    let kind = config.likelihood.kind.unwrap_or_else(|| suggested(&split.targets, outputs));
-    let expected = outputs_for(kind, &split.targets)?;
+/// The likelihood of a configuration, if it can be and its network fits the data; or all that is wrong.
+fn check(config: &Config, split: &Split) -> Result<LikelihoodKind> {
+    let kind = config.likelihood.kind.unwrap_or_else(|| suggested(&split.targets, config.model.outputs()));
+    let all = [config.check(), check_inputs(config, &split.inputs), check_outputs(config, kind, &split.targets)];
+    Error::all(all.into_iter().filter_map(Result::err).flat_map(Error::into_faults).collect())?;
+    Ok(kind)
+}
+
+/// Everything that is wrong with a configuration for a data set, before anything is made for it.
+///
+/// # Errors
+/// Each fault of the configuration itself, of the network for the data, and of the batch ([`Error::Several`] if there are more
+/// than one).
+pub fn check_together(config: &Config, data: &DataSet) -> Result<()> {
+    let mut faults = check(config, &data.train).map_or_else(Error::into_faults, |_| Vec::new());
+    let (examples, found) = (data.train.len(), config.train.batch);
+    if found > examples && examples > 0 {
+        faults.push(Error::BatchTooLarge { set: data.name.clone(), examples, found });
+    }
+    Error::all(faults)
+}
+
+fn check_outputs(config: &Config, kind: LikelihoodKind, targets: &Targets) -> Result<()> {
+    let (outputs, expected) = (config.model.outputs(), outputs_for(kind, targets)?);
     match outputs == expected {
-        true => Ok(kind),
+        true => Ok(()),
         false => does_not_fit(config, "the number of the model's outputs", expected.to_string(), outputs),
     }
 }
@@ -127,13 +144,23 @@ mod tests {
             "the number of the model's outputs must be 10 for the data set `digits`, got 5"
         );
         assert_eq!(
-            refuse(Preset::LeNetCifar100, &[("model.side", "8")]),
+            refuse(Preset::LeNetCifar100, &[("model.side", "8"), ("model.classes", "10")]),
             "model.side² · model.channels must be 64 for the data set `digits`, got 192"
         );
-        assert_eq!(refuse(Preset::LstmImdb, &[]), "the model `lstm` does not fit a data set whose inputs are numbers");
+        let inputs = "the model `lstm` does not fit a data set whose inputs are numbers";
+        assert!(refuse(Preset::LstmImdb, &[]).contains(inputs));
         assert_eq!(
             refuse(Preset::MlpDigits, &[("likelihood.kind", "gaussian")]),
             "the likelihood `gaussian` does not fit a data set whose targets are classes"
+        );
+    }
+
+    #[test]
+    fn all_that_does_not_fit_is_said_at_once() {
+        assert_eq!(
+            refuse(Preset::LeNetCifar100, &[("model.side", "8")]),
+            "2 things are wrong:\n  model.side² · model.channels must be 64 for the data set `digits`, got 192\n  the number of \
+             the model's outputs must be 10 for the data set `digits`, got 100"
         );
     }
 }

@@ -1,5 +1,6 @@
 //! Adam as one pass over memory: of a whole module, with a rate for means and one for scales.
 
+mod foresight;
 mod norm;
 mod rule;
 
@@ -9,7 +10,7 @@ use burn::config::Config;
 use burn::module::{Module, ModuleMapper, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
-use ktied_kernels::adam::AdamStep;
+use ktied_kernels::adam::{AdamStep, Largest};
 
 pub use norm::grad_norm;
 pub use rule::AdamRule;
@@ -119,6 +120,8 @@ pub(crate) struct Moments {
     pub(crate) flat: [Tensor<1>; 2],
     /// Updates so far.
     pub(crate) time: u64,
+    /// The largest numbers of parameter and moments after the last update, if they were looked at.
+    pub(crate) largest: Option<Largest>,
 }
 
 impl Adam {
@@ -128,8 +131,27 @@ impl Adam {
     /// # Panics
     /// If a gradient was registered by hand in another shape than its parameter's.
     pub fn step<M: Module>(&mut self, rates: impl Into<LearningRates>, module: M, grads: GradientsParams) -> M {
-        let factor = self.config.clip.and_then(|clip| norm::shortening(clip, grad_norm(&module, &grads)));
-        module.map(&mut Stepper { path: ModulePath::default(), adam: self, rates: rates.into(), grads, factor })
+        let norm = if self.config.clip.is_some() { grad_norm(&module, &grads) } else { 0.0 };
+        self.step_of_norm(rates.into(), module, grads, norm).0
+    }
+
+    /// The same for gradients whose norm is known; and what is not finite after it, which
+    /// [`foresee`](Self::foresee) would have told, unless the memory is not what was written into it.
+    pub(super) fn step_of_norm<M: Module>(
+        &mut self,
+        rates: LearningRates,
+        module: M,
+        grads: GradientsParams,
+        norm: f64,
+    ) -> (M, Option<String>) {
+        let factor = self.shortening(norm);
+        let mut stepper = Stepper { path: ModulePath::default(), adam: self, rates, grads, factor, ruined: None };
+        (module.map(&mut stepper), stepper.ruined)
+    }
+
+    /// What gradients of this norm are multiplied with, if they are too long.
+    fn shortening(&self, norm: f64) -> Option<f64> {
+        self.config.clip.and_then(|clip| norm::shortening(clip, norm))
     }
 
     /// The state of a parameter that has had an update.
@@ -142,6 +164,12 @@ impl Adam {
         self.moments = moments.into_iter().collect();
     }
 
+    /// Another state of a parameter, as if memory had changed.
+    #[cfg(test)]
+    pub(super) fn set_moments(&mut self, id: ParamId, moments: Moments) {
+        self.moments.insert(id, moments);
+    }
+
     /// One update of one parameter, off the graph; moments that do not fit it, because it is not what it was, begin anew.
     fn update<const D: usize>(&mut self, id: ParamId, lr: f64, param: Tensor<D>, grad: Tensor<D>) -> Tensor<D> {
         let (shape, param) = (param.dims(), flat(param));
@@ -150,9 +178,9 @@ impl Adam {
             Some(kept) => (kept.flat.map(|moment| moment.to_device(&param.device())), kept.time + 1),
             None => ([param.zeros_like(), param.zeros_like()], 1),
         };
-        let (param, moments) = ops::adam_update(param, moments, flat(grad), self.config.step(lr, time))
+        let (param, moments, largest) = ops::adam_update(param, moments, flat(grad), self.config.step(lr, time))
             .expect("burn gives a parameter and its gradient in one shape");
-        self.moments.insert(id, Moments { shape: shape.into(), flat: moments, time });
+        self.moments.insert(id, Moments { shape: shape.into(), flat: moments, time, largest });
         param.reshape(shape)
     }
 }
@@ -163,6 +191,13 @@ fn flat<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
     tensor.reshape([len])
 }
 
+fn shortened<const D: usize>(grad: Tensor<D>, factor: Option<f64>) -> Tensor<D> {
+    match factor {
+        Some(factor) => grad.mul_scalar(factor),
+        None => grad,
+    }
+}
+
 /// Goes through a module and updates what has a gradient.
 struct Stepper<'a> {
     path: ModulePath,
@@ -171,6 +206,8 @@ struct Stepper<'a> {
     grads: GradientsParams,
     /// What the gradients are multiplied with, if they are too long.
     factor: Option<f64>,
+    /// The first thing that is not finite any more.
+    ruined: Option<String>,
 }
 
 impl ModuleMapper for Stepper<'_> {
@@ -179,17 +216,18 @@ impl ModuleMapper for Stepper<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let (id, lr) = (param.id, self.rates.of(self.path.last()));
         let Some(grad) = self.grads.remove::<D>(id) else { return param };
-        let grad = match self.factor {
-            Some(factor) => grad.mul_scalar(factor),
-            None => grad,
-        };
+        let grad = shortened(grad, self.factor);
         // `map` hands over the only handle on the memory, if nobody holds a clone of the module.
-        param.map(|tensor| {
+        let param = param.map(|tensor| {
             let (tracked, strategy) = (tensor.is_require_grad(), tensor.gradient_checkpointing_strategy());
             let updated = Tensor::from_inner(self.adam.update(id, lr, tensor.inner(), grad));
             let updated = strategy.into_iter().fold(updated, Tensor::with_gradient_checkpointing_strategy);
             updated.set_require_grad(tracked)
-        })
+        });
+        let largest = self.adam.moments(id).and_then(|moments| moments.largest);
+        let ruined = || largest.and_then(|largest| foresight::not_finite(largest, &self.path));
+        self.ruined = self.ruined.take().or_else(ruined);
+        param
     }
 }
 

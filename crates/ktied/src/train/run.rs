@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::events::EventLog;
-use crate::checkpoint::{Checkpoint, RunLock, Skipped, Store, write_file};
+use crate::checkpoint::{Checkpoint, RunLock, Skipped, Store, clear_leftovers, is_temporary, write_file};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::files;
@@ -30,6 +30,7 @@ pub struct Run {
 pub struct Writer {
     run: Run,
     store: Store,
+    leftovers: Vec<PathBuf>,
     _lock: RunLock,
 }
 
@@ -100,11 +101,25 @@ impl Run {
         let (newest, skipped) = self.store()?.newest_good()?;
         match newest {
             Some(checkpoint) => Ok((checkpoint, skipped)),
-            None => Err(Error::NoCheckpoint {
-                folder: self.folder.clone(),
-                reason: skipped.first().map_or("there is none".into(), ToString::to_string),
-            }),
+            None => Err(self.no_checkpoint(&skipped)),
         }
+    }
+
+    /// The newest good checkpoint, if there is any at all, and those after it that are not.
+    ///
+    /// # Errors
+    /// If there are checkpoints and none of them is good: whoever began anew would put a run in the place of another.
+    pub fn newest_if_any(&self) -> Result<(Option<Checkpoint>, Vec<Skipped>)> {
+        match self.store()?.newest_good()? {
+            (None, skipped) if !skipped.is_empty() => Err(self.no_checkpoint(&skipped)),
+            found => Ok(found),
+        }
+    }
+
+    fn no_checkpoint(&self, skipped: &[Skipped]) -> Error {
+        let reasons: Vec<String> = skipped.iter().map(ToString::to_string).collect();
+        let reason = if reasons.is_empty() { "there is none".into() } else { reasons.join("; ") };
+        Error::NoCheckpoint { folder: self.folder.clone(), reason }
     }
 
     /// Writes a small file of results into the folder, whole or not at all.
@@ -136,19 +151,29 @@ impl Writer {
         if holds_something(&folder)? {
             return Err(Error::NotEmpty { folder });
         }
+        // Of a process that died before it had written its configuration.
+        let leftovers = clear_leftovers(&folder)?;
         write_file(&folder.join(CONFIG), config.to_toml().as_bytes())?;
         let run = Run { folder };
-        Ok(Self { store: run.store()?, run, _lock: lock })
+        Ok(Self { store: run.store()?, run, leftovers, _lock: lock })
     }
 
-    /// A run that is there, to go on with.
+    /// A run that is there, to go on with; what interrupted processes left behind in it is cleared away.
     ///
     /// # Errors
     /// If there is none, another process writes there, or the file system refuses.
     pub fn reopen(folder: impl Into<PathBuf>) -> Result<Self> {
         let run = Run::open(folder)?;
         let lock = RunLock::acquire(run.folder())?;
-        Ok(Self { store: run.store()?, run, _lock: lock })
+        let store = run.store()?;
+        let mut leftovers = clear_leftovers(run.folder())?;
+        leftovers.extend(store.clear_leftovers()?);
+        Ok(Self { store, run, leftovers, _lock: lock })
+    }
+
+    /// What interrupted processes had left behind when this one took over, unfinished; it is gone.
+    pub fn leftovers(&self) -> &[PathBuf] {
+        &self.leftovers
     }
 
     /// The run.
@@ -186,6 +211,14 @@ impl Writer {
         if let Some(step) = best {
             write_file(&self.run.folder.join(BEST), format!("step-{step:08}\n").as_bytes())?;
         }
+        self.prune(best, keep)
+    }
+
+    /// Removes the checkpoints that need not be kept.
+    ///
+    /// # Errors
+    /// If the file system refuses.
+    pub fn prune(&self, best: Option<u64>, keep: usize) -> Result<()> {
         self.store.prune(keep, best.as_slice())?;
         Ok(())
     }
@@ -196,5 +229,5 @@ fn holds_something(folder: &Path) -> Result<bool> {
         return Ok(false);
     }
     let entries = fs::read_dir(folder).map_err(|error| Error::io("read", folder, &error))?;
-    Ok(entries.flatten().any(|entry| entry.file_name() != LOCK))
+    Ok(entries.flatten().any(|entry| entry.file_name() != LOCK && !is_temporary(&entry.file_name())))
 }

@@ -71,7 +71,13 @@ fn a_state_that_does_not_fit_is_refused_by_path_and_changes_nothing() {
         changed
     };
     let one = NamedTensor::scalar_i64;
-    let moment = format!("{path}.moment_2");
+    let [first, moment] = ["moment_1", "moment_2"].map(|name| format!("{path}.{name}"));
+    // All numbers are good but the last.
+    let filled = |last: f32| {
+        let good = good.get(&moment).unwrap();
+        let bytes = [&good.bytes()[..good.bytes().len() - 4], &last.to_le_bytes()].concat();
+        NamedTensor::new(good.dtype(), good.shape().to_vec(), bytes).unwrap()
+    };
     let cases = [
         (change(&moment, None), format!("the checkpoint has no tensor `{moment}`")),
         (change(&format!("{path}.time"), None), format!("the checkpoint has no tensor `{path}.time`")),
@@ -80,6 +86,12 @@ fn a_state_that_does_not_fit_is_refused_by_path_and_changes_nothing() {
         (
             change(&moment, good.get("adam.layers.1.weights.kernel.log_v.moment_2").cloned()),
             format!("the tensor `{moment}` of the checkpoint is [3, 2], that of the network [8, 2]"),
+        ),
+        (change(&moment, Some(filled(f32::NAN))), format!("a number of the tensor `{moment}` is not finite")),
+        (change(&first, Some(filled(f32::INFINITY))), format!("a number of the tensor `{first}` is not finite")),
+        (
+            change(&moment, Some(filled(-0.5))),
+            format!("the tensor `{moment}` must hold means of squares, 0 or more, got -0.5"),
         ),
         (
             change("adam.layers.7.loc.time", Some(one(1))),

@@ -152,7 +152,7 @@ fn flipout_convolutions_have_the_variance_of_the_definition_at_every_position() 
     let conv = config.init(&Device::flex()).unwrap();
     let x = Tensor::<1>::from_floats(&random(2 * 16 * 2, 7)[..], &Device::flex()).reshape([2, 4, 4, 2]);
     let (loc, scale) = (conv.weights.kernel.loc(), conv.weights.kernel.scale().unwrap());
-    let product = |x: Tensor<4>, w| host(ops::conv2d(x, w, None, window, Activation::Identity).unwrap());
+    let product = |x: Tensor<4>, w| host(ops::conv2d(x, w, None, window, Activation::Identity, None).unwrap());
     let (mean, variance) = (product(x.clone(), loc), product(x.clone().square(), scale.square()));
     let num_steps = 4000;
     for estimator in [Estimator::Reparam, Estimator::Flipout] {

@@ -1,6 +1,7 @@
 //! Every family against the plain definition, and against the others where they must agree.
 
-use burn::module::Module;
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, Distribution, Tensor};
 use ktied::ScaleForm;
 use ktied::ops::{BiasScale, LocalInput};
@@ -24,6 +25,64 @@ fn every_family_draws_perturbs_and_diverges_like_its_definition() {
         assert_close(kind, &host(fast.kl(&prior).unwrap()), &host(plain.kl(&prior).unwrap()), 2e-6);
         let [a, b] = [fast.perturbation(key(2)), plain.perturbation(key(2))].map(|p| p.unwrap().map_or(vec![], host));
         assert_close(kind, &a, &b, 1e-6);
+    }
+}
+
+/// Gradients of a module's parameters, in the order of a visit.
+struct Collect<'a> {
+    grads: &'a GradientsParams,
+    found: Vec<Option<Vec<f64>>>,
+}
+
+impl ModuleVisitor for Collect<'_> {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.found.push(self.grads.get::<D>(param.id).map(host));
+    }
+}
+
+fn collected(family: &Family, grads: &GradientsParams) -> Vec<Option<Vec<f64>>> {
+    let mut collect = Collect { grads, found: vec![] };
+    family.visit(&mut collect);
+    collect.found
+}
+
+#[test]
+fn gradients_of_the_divergence_are_added_as_a_backward_pass_would_add_them() {
+    let centre = Tensor::<2>::random(SHAPE, Distribution::Normal(0.0, 0.1), &Device::flex());
+    for prior in [Prior::normal(0.2).unwrap(), Prior::centred(centre, 0.3).unwrap()] {
+        for kind in KINDS {
+            let fast = family(kind, SHAPE);
+            let plain = Plain { inner: fast.clone() };
+            let of_draw = || GradientsParams::from_grads(fast.draw(key(1)).unwrap().exp().sum().backward(), &fast);
+            for nothing_so_far in [false, true] {
+                let so_far = || if nothing_so_far { GradientsParams::new() } else { of_draw() };
+                let (mut found, mut expected) = (so_far(), so_far());
+                let value = fast.add_kl_gradients(&prior, 0.3, &mut found).unwrap();
+                let same = plain.add_kl_gradients(&prior, 0.3, &mut expected).unwrap();
+                assert_close(kind, &[value], &[same], 2e-6);
+                let [found, expected] = [found, expected].map(|grads| collected(&fast, &grads));
+                assert_eq!(
+                    found.iter().filter(|g| g.is_some()).count(),
+                    expected.iter().filter(|g| g.is_some()).count()
+                );
+                for (found, expected) in found.iter().zip(&expected) {
+                    let [found, expected] = [found, expected].map(|g| g.clone().unwrap_or_default());
+                    assert_close(kind, &found, &expected, 5e-6);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_trained_gets_no_gradient_of_the_divergence() {
+    let prior = Prior::normal(0.2).unwrap();
+    for kind in KINDS {
+        let (trained, frozen) = (family(kind, SHAPE), family(kind, SHAPE).no_grad());
+        let [mut of_trained, mut of_frozen] = [GradientsParams::new(), GradientsParams::new()];
+        let value = trained.add_kl_gradients(&prior, 1.0, &mut of_trained).unwrap();
+        assert_close(kind, &[frozen.add_kl_gradients(&prior, 1.0, &mut of_frozen).unwrap()], &[value], 1e-6);
+        assert_eq!((of_trained.is_empty(), of_frozen.len()), (kind == "point", 0), "{kind}");
     }
 }
 
@@ -140,5 +199,7 @@ fn bad_ranks_scales_and_shapes_are_refused_with_a_sentence() {
     for kind in KINDS.into_iter().skip(1) {
         let sentence = family(kind, SHAPE).kl(&prior).unwrap_err().to_string();
         assert!(sentence.contains("`prior_loc` must have shape [13, 7], got [7, 13]"), "{kind}: {sentence}");
+        let again = family(kind, SHAPE).add_kl_gradients(&prior, 1.0, &mut GradientsParams::new()).unwrap_err();
+        assert!(again.to_string().contains("`prior_loc` must have shape [13, 7], got [7, 13]"), "{kind}: {again}");
     }
 }

@@ -120,12 +120,15 @@ fn foreign(path: &Path) -> bool {
     found.contains(&true)
 }
 
-/// A folder of its own for readers that want a path.
+/// A folder of its own for readers that want a path; in memory where the system has one there, because a disk would be what
+/// is tried.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
     pub fn new(name: &str) -> Self {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}-{}", std::process::id()));
+        let memory = Path::new("/dev/shm");
+        let root = if memory.is_dir() { memory } else { Path::new(env!("CARGO_TARGET_TMPDIR")) };
+        let folder = root.join(format!("ktied-fuzz-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         Self(folder)
     }

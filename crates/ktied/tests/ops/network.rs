@@ -2,7 +2,7 @@
 
 use burn::tensor::{Device, Tensor};
 use ktied::NoiseKey;
-use ktied::ops::{self, BatchMoments, Border, ConvWindow, LstmPerturbation, LstmSigns, LstmTensors};
+use ktied::ops::{self, BatchMoments, Border, ConvWindow, LstmPerturbation, LstmSigns, LstmTensors, NormRecipe};
 use ktied_kernels::activation::Activation::{Identity, Relu};
 
 use crate::compare::{assert_paths_agree, random, second_backend};
@@ -41,7 +41,7 @@ fn convolutions_agree_on_every_path() {
             let window = ConvWindow { kernel, stride, border };
             assert_paths_agree(&format!("{h}×{w}×{c}→{o} {window:?}"), &inputs, &|t| {
                 let (x, weight) = (t[0].clone().reshape([batch, h, w, c]), t[1].clone().reshape([fan_in, o]));
-                flat(ops::conv2d(x, weight, Some(t[2].clone()), window, activation).unwrap())
+                flat(ops::conv2d(x, weight, Some(t[2].clone()), window, activation, None).unwrap())
             });
         }
     }
@@ -66,10 +66,48 @@ fn pooled_and_flipped_convolutions_agree_on_every_path() {
             let inputs = [x.clone(), weight.clone(), random(9 * c * o, 4), bias.clone()];
             assert_paths_agree("flipout", &inputs, &|t| {
                 let weights = [1, 2].map(|i| t[i].clone().reshape([9 * c, o]));
-                let (x, signs) = (t[0].clone().reshape([b, side, side, c]), [NoiseKey::new(8), NoiseKey::new(9)]);
-                flat(ops::conv2d_flipout(x, weights, Some(t[3].clone()), window, signs, activation).unwrap())
+                let (x, keys) = (t[0].clone().reshape([b, side, side, c]), [NoiseKey::new(8), NoiseKey::new(9)]);
+                flat(
+                    ops::conv2d_flipout(x, weights, Some(t[3].clone()), window, keys.map(Into::into), activation, None)
+                        .unwrap(),
+                )
             });
         }
+    }
+}
+
+#[test]
+fn convolutions_of_inputs_that_are_made_again_agree_on_every_path() {
+    let [b, side, c, o] = [2, 6, 3, 4];
+    let window = ConvWindow { kernel: [3, 3], stride: [1, 1], border: Border::Same };
+    let (x, norm, weights) =
+        (random(b * side * side * c, 1), [random(c, 2), random(c, 3)], [4, 5].map(|s| random(9 * c * o, s)));
+    let inputs = [vec![x], norm.to_vec(), weights.to_vec(), vec![random(o, 6)]].concat();
+    for is_frozen in [false, true] {
+        // The input of a convolution with its recipe, and one that goes without, as the oracle on the same path.
+        let normed = |t: &[Tensor<1>]| {
+            let (x, gamma, beta) = (t[0].clone().reshape([b, side, side, c]), t[1].clone(), t[2].clone());
+            let given = BatchMoments { mean: vec![0.1; c], var: vec![0.7; c] };
+            let (h, moments) = match is_frozen {
+                true => {
+                    let h =
+                        ops::frozen_norm(x.clone(), gamma.clone(), beta.clone(), given.clone(), 1e-3, Relu).unwrap();
+                    (h, given)
+                }
+                false => ops::batch_norm(x.clone(), gamma.clone(), beta.clone(), 1e-3, Relu).unwrap(),
+            };
+            (h, NormRecipe::new(x, [gamma, beta], moments, 1e-3, Relu))
+        };
+        let weight = |t: &[Tensor<1>], i: usize| t[i].clone().reshape([9 * c, o]);
+        assert_paths_agree("normalised", &inputs, &|t| {
+            let (h, recipe) = normed(t);
+            flat(ops::conv2d(h, weight(t, 3), Some(t[5].clone()), window, Identity, recipe).unwrap())
+        });
+        assert_paths_agree("normalised, flipout", &inputs, &|t| {
+            let ((h, recipe), keys) = (normed(t), [NoiseKey::new(8), NoiseKey::new(9)].map(Into::into));
+            let weights = [weight(t, 3), weight(t, 4)];
+            flat(ops::conv2d_flipout(h, weights, Some(t[5].clone()), window, keys, Identity, recipe).unwrap())
+        });
     }
 }
 
@@ -121,7 +159,7 @@ fn lstms_agree_on_every_path() {
             }
             let kernels = |x: &[Tensor<1>]| (x[0].clone().reshape([m, 4 * h]), x[1].clone().reshape([h, 4 * h]));
             let operands = |x: &[Tensor<1>]| {
-                let [x_key, hidden, gates] = [1, 2, 3].map(NoiseKey::new);
+                let [x_key, hidden, gates] = [1, 2, 3].map(|seed| NoiseKey::new(seed).into());
                 let flip = x.get(4..).filter(|flip| !flip.is_empty()).map(|flip| {
                     let (kernel, recurrent) = kernels(flip);
                     LstmPerturbation { kernel, recurrent, signs: LstmSigns { x: x_key, hidden, gates } }

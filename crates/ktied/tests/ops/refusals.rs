@@ -67,7 +67,7 @@ fn both_paths_refuse_the_same_operands_with_the_same_sentence() {
             (sentence(ops::dense(z2(2, 3), z2(4, 5), None, relu)), "dense: `x` must have shape [2, 4], got [2, 3]"),
             (sentence(ops::dense(z2(2, 3), z2(3, 5), Some(z1(4)), relu)), "dense: `bias` must have shape [5], got [4]"),
             (
-                sentence(ops::conv2d(z4([1, 4, 4, 2]), z2(17, 3), None, window([3, 3], Border::Same), relu)),
+                sentence(ops::conv2d(z4([1, 4, 4, 2]), z2(17, 3), None, window([3, 3], Border::Same), relu, None)),
                 "conv2d: `weight` must have shape [18, 3], got [17, 3]",
             ),
             (
@@ -111,7 +111,7 @@ fn both_paths_refuse_the_same_operands_with_the_same_sentence() {
             assert_eq!(found, expected, "{dtype:?}");
         }
         for result in [
-            ops::conv2d(z4([1, 2, 2, 1]), z2(9, 1), None, window([3, 3], Border::Valid), relu),
+            ops::conv2d(z4([1, 2, 2, 1]), z2(9, 1), None, window([3, 3], Border::Valid), relu, None),
             ops::max_pool2d(z4([1, 2, 2, 1]), [3, 3], [1, 1]),
             ops::avg_pool2d(z4([1, 2, 2, 1]), [2, 2], [0, 1]),
         ] {

@@ -94,7 +94,8 @@ fn each_model_ties_what_its_k_tied_run_ties_and_convolutions_on_request() {
         }
     };
     let tied = |preset, settings: &[(&str, &str)], width, convolutions| -> Vec<String> {
-        let (config, data) = (config(preset, settings), images(width));
+        let (mut config, data) = (config(preset, settings), images(width));
+        config.train.batch = data.train.len();
         let trainer = Trainer::new(config, &data).unwrap();
         let target = target(trainer.config(), Method::Svd, 1, convolutions).unwrap();
         let (_, fits) = compress(&trainer, target, &data, |_| {}).unwrap();

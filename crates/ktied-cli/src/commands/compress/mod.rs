@@ -17,7 +17,7 @@ use crate::exit::Failure;
 use crate::table::{Table, grouped, json, print_json, print_line};
 
 /// The higher of two floors that −ELBO is reported with: one weight clamped at 1e-8 costs about 18 nats.
-const SOFT_FLOOR: f64 = 1e-4;
+pub(super) const SOFT_FLOOR: f64 = 1e-4;
 
 /// What is printed, and kept in the compressed run's folder.
 #[derive(Debug, Serialize)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use ktied::checkpoint::Checkpoint;
+use ktied::cluster::Cluster;
 use ktied::config::Config;
 use ktied::data::{DataSet, load};
 use ktied::evaluate::{Ensemble, Protocol};
@@ -12,6 +13,7 @@ use ktied::train::{Run, Trainer};
 
 use super::super::memory;
 use crate::args::Args;
+use crate::cluster::{Settings, same};
 use crate::exit::Failure;
 
 /// One run or several, and the data that all of them were trained on.
@@ -53,6 +55,20 @@ impl Members {
         }
         config.data = self.config().data.clone();
         Ok(Trainer::resume(config, &self.data, &checkpoint_of(&run, best, args)?)?)
+    }
+
+    /// Refuses processes that would judge other weights or other data, or otherwise (`how`) than the first.
+    pub(crate) fn check_same(&self, cluster: &dyn Cluster, how: &[(&str, String)]) -> Result<(), Failure> {
+        if cluster.place().is_alone() {
+            return Ok(());
+        }
+        let mut settings: Settings = how.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
+        settings.insert("data".into(), self.data.digest.clone());
+        for (number, trainer) in self.trainers.iter().enumerate() {
+            let digest = trainer.checkpoint()?.digest().to_string();
+            settings.insert(format!("weights of run {}", number + 1), digest);
+        }
+        same(cluster, &settings)
     }
 
     /// The configuration of the first.

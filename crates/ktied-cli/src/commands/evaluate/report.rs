@@ -18,6 +18,9 @@ pub(crate) struct Report {
     pub(crate) run: String,
     runs: Vec<String>,
     split: &'static str,
+    /// Degrees by which the images were turned first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rotate: Option<f64>,
     step: u64,
     parameters: usize,
     #[serde(flatten)]
@@ -96,6 +99,7 @@ impl Report {
             run: runs.first().cloned().unwrap_or_default(),
             runs,
             split: arguments.split.name(),
+            rotate: arguments.rotate,
             step: members.trainers.first().map_or(0, |trainer| trainer.state().step),
             parameters: parameters?.into_iter().sum(),
             metrics,
@@ -130,9 +134,10 @@ impl Report {
             members => format!("The ensemble of {members} runs"),
         };
         print_line(&format!(
-            "{of}: {} {} examples, {} draws, KL/N {:.4}, {} parameters.",
+            "{of}: {} {} examples{}, {} draws, KL/N {:.4}, {} parameters.",
             grouped(self.metrics.examples as usize),
             self.split,
+            self.rotate.map_or(String::new(), |degrees| format!(", turned by {degrees}°")),
             self.metrics.samples,
             self.metrics.kl_per_example,
             grouped(self.parameters),

@@ -11,19 +11,24 @@ use serde_json::{Value, json};
 use crate::csv::cell;
 use crate::exit::Failure;
 
-/// A file under another name, until it is complete.
+/// A form of lines, and a file under another name, until it is complete.
 pub(super) struct Lines {
+    is_csv: bool,
+    /// None in a process that leaves writing to another.
+    file: Option<Aside>,
+}
+
+struct Aside {
     path: PathBuf,
     aside: PathBuf,
     file: BufWriter<File>,
-    is_csv: bool,
     has_header: bool,
     is_complete: bool,
 }
 
 impl Lines {
-    /// Begins a file of the form that its name ends in.
-    pub(super) fn create(path: &Path) -> Result<Self, Failure> {
+    /// Begins a file of the form that its name ends in, if this process is the one that writes it.
+    pub(super) fn create(path: &Path, is_writer: bool) -> Result<Self, Failure> {
         let is_csv = match path.extension().and_then(|end| end.to_str()) {
             Some("csv") => true,
             Some("jsonl") => false,
@@ -34,6 +39,9 @@ impl Lines {
                 )));
             }
         };
+        if !is_writer {
+            return Ok(Self { is_csv, file: None });
+        }
         if path.exists() {
             return Err(Failure::Usage(format!("--out {}: there is a file of this name already", path.display())));
         }
@@ -41,11 +49,11 @@ impl Lines {
         let aside = path.with_file_name(format!(".tmp-{name}"));
         let file = File::create(&aside).map_err(|error| ktied::Error::io("create", &aside, &error))?;
         let (path, file) = (path.into(), BufWriter::new(file));
-        Ok(Self { path, aside, file, is_csv, has_header: false, is_complete: false })
+        Ok(Self { is_csv, file: Some(Aside { path, aside, file, has_header: false, is_complete: false }) })
     }
 
-    /// A line for each example of a batch.
-    pub(super) fn write(&mut self, names: &[String], predictions: Predictions, data: &DataSet) -> Result<(), Failure> {
+    /// A line for each example of a batch; in CSV after a heading, of which the file takes the first.
+    pub(super) fn put(&self, text: &mut String, names: &[String], predictions: Predictions, data: &DataSet) {
         let rows: Vec<Vec<(String, Value)>> = match predictions {
             Predictions::Classes(rows) => {
                 names.iter().zip(rows).map(|(name, row)| class_row(name, row, &data.class_names)).collect()
@@ -55,37 +63,41 @@ impl Lines {
                 names.iter().zip(rows).map(|(name, row)| value_row(name, &row, &units)).collect()
             }
         };
-        rows.into_iter().try_for_each(|row| self.line(row))
-    }
-
-    fn line(&mut self, row: Vec<(String, Value)>) -> Result<(), Failure> {
-        if !self.is_csv {
-            let object: serde_json::Map<String, Value> = row.into_iter().collect();
-            return self.text(&Value::Object(object).to_string());
-        }
-        if !std::mem::replace(&mut self.has_header, true) {
+        if let (true, true, Some(row)) = (self.is_csv, text.is_empty(), rows.first()) {
             let heading: Vec<String> = row.iter().map(|(name, _)| cell(&Value::from(name.as_str()))).collect();
-            self.text(&heading.join(","))?;
+            *text += &format!("{}\n", heading.join(","));
         }
-        let cells: Vec<String> = row.iter().map(|(_, value)| cell(value)).collect();
-        self.text(&cells.join(","))
+        for row in rows {
+            let line = match self.is_csv {
+                true => row.iter().map(|(_, value)| cell(value)).collect::<Vec<String>>().join(","),
+                false => Value::Object(row.into_iter().collect()).to_string(),
+            };
+            *text += &format!("{line}\n");
+        }
     }
 
-    fn text(&mut self, line: &str) -> Result<(), Failure> {
-        Ok(writeln!(self.file, "{line}").map_err(|error| ktied::Error::io("write", &self.aside, &error))?)
+    /// Writes what [`put`](Self::put) has made, here or in another process.
+    pub(super) fn write(&mut self, text: &[u8]) -> Result<(), Failure> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let heading = text.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let skipped = if self.is_csv && file.has_header { heading } else { 0 };
+        file.has_header |= !text.is_empty();
+        let written = file.file.write_all(text.get(skipped..).unwrap_or_default());
+        Ok(written.map_err(|error| ktied::Error::io("write", &file.aside, &error))?)
     }
 
     /// Gives the file its name, now that it is complete and on the disk.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
-        let done = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
-        done.and_then(|()| fs::rename(&self.aside, &self.path))
-            .map_err(|error| ktied::Error::io("write", &self.path, &error))?;
-        self.is_complete = true;
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        let Some(mut file) = self.file else { return Ok(()) };
+        let done = file.file.flush().and_then(|()| file.file.get_ref().sync_all());
+        done.and_then(|()| fs::rename(&file.aside, &file.path))
+            .map_err(|error| ktied::Error::io("write", &file.path, &error))?;
+        file.is_complete = true;
         Ok(())
     }
 }
 
-impl Drop for Lines {
+impl Drop for Aside {
     fn drop(&mut self) {
         if !self.is_complete {
             let _ = fs::remove_file(&self.aside);

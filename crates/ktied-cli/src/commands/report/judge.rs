@@ -2,7 +2,7 @@
 //! certain.
 
 use burn::tensor::Device;
-use ktied::data::{DataSet, Split, Targets, Units, in_order};
+use ktied::data::{DataSet, InOrder, Split, Targets, Units};
 use ktied::evaluate::{BATCHES_AT_ONCE, ClassPrediction, Draws, Ensemble, Predictions, Protocol, ValuePrediction};
 use ktied::models::{AnyNetwork, Network};
 use ktied::train::{EVALUATION_BATCH, Trainer};
@@ -100,7 +100,7 @@ pub(super) fn examples(
 fn opinions(trainer: &Trainer, split: &Split, samples: u64, args: &Args) -> Result<Vec<(usize, Opinion)>, Failure> {
     let (ensemble, bar) = (ensemble(trainer)?, progress(args, split, samples));
     let mut found = Vec::new();
-    let mut batches = in_order(split, EVALUATION_BATCH);
+    let mut batches = InOrder::new(split, EVALUATION_BATCH).batches();
     loop {
         let inputs = batches.by_ref().take(BATCHES_AT_ONCE).map(|batch| batch.map(|batch| batch.on(&Device::flex()).0));
         let inputs = inputs.collect::<Result<Vec<_>, _>>()?;

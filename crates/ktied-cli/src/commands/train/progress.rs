@@ -7,6 +7,7 @@ use ktied::evaluate::Evaluation;
 use ktied::train::{StepReport, Trainer, Watch};
 
 use crate::args::Args;
+use crate::table::say_line;
 
 /// Without a terminal, a line at most this often.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -79,7 +80,8 @@ impl Watch for Progress {
         if self.lines {
             if self.last_line.elapsed() >= LINE_EVERY || report.step == trainer.num_steps() {
                 self.last_line = Instant::now();
-                eprintln!("step {}  epoch {epoch}/{num_epochs}  {}", report.step, self.message(trainer, report));
+                let message = self.message(trainer, report);
+                say_line(&format!("step {}  epoch {epoch}/{num_epochs}  {message}", report.step));
             }
             return;
         }
@@ -93,7 +95,7 @@ impl Watch for Progress {
         self.validation = Some(neg_elbo);
         if self.lines && self.last_line.elapsed() >= LINE_EVERY {
             let best = if best { ", the best so far" } else { "" };
-            eprintln!("step {}  validation −ELBO {neg_elbo:.4}{best}", trainer.state().step);
+            say_line(&format!("step {}  validation −ELBO {neg_elbo:.4}{best}", trainer.state().step));
         }
     }
 

@@ -1,5 +1,6 @@
 //! Preset, file, flags and `--set`, in this order, each over the ones before.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use ktied::config::{Config, KeyError, Preset, Tree};
@@ -46,7 +47,12 @@ pub(crate) fn resumed(train: &Train, stored: Config) -> Result<Config, Failure> 
     };
     let mut refused = vec![];
     for key in tree.keys() {
-        let (was, wanted) = (tree.get(&key).map_err(usage)?.clone(), asked.get(&key).map_err(usage)?.clone());
+        let was = tree.get(&key).map_err(usage)?.clone();
+        let Ok(wanted) = asked.get(&key).cloned() else {
+            // Another kind of network has other keys.
+            refused.push(format!("{key}: the run in {} has {was}, got nothing", train.out.display()));
+            continue;
+        };
         if was == wanted {
             continue;
         }
@@ -101,8 +107,12 @@ fn tree_of(train: &Train) -> Result<Option<Tree>, Failure> {
 
 /// A TOML file: the preset that it changes, if it names one, and the changes.
 fn read(path: &Path) -> Result<(Option<Preset>, toml::Table), Failure> {
-    let text = files::read_text(path, MAX_CONFIG_BYTES).map_err(|error| ktied::Error::io("read", path, &error))?;
     let wrong = |reason: &dyn std::fmt::Display| Failure::Usage(format!("{}: {reason}", path.display()));
+    let text = files::read_text(path, MAX_CONFIG_BYTES).map_err(|error| match error.kind() {
+        // It was read, and is no text.
+        ErrorKind::InvalidData => wrong(&error),
+        _ => ktied::Error::io("read", path, &error).into(),
+    })?;
     let mut table: toml::Table = toml::from_str(&text).map_err(|error| wrong(&error.message()))?;
     let preset = match table.remove("preset") {
         Some(toml::Value::String(name)) => Some(name.parse().map_err(|error: ktied::Error| wrong(&error))?),

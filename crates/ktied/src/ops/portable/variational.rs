@@ -4,6 +4,7 @@ use burn::tensor::{Tensor, TensorData, activation};
 use ktied_kernels::activation::Activation;
 use ktied_kernels::adam::AdamStep;
 use ktied_kernels::dropout::{self, DropoutRate};
+use ktied_kernels::signs::SignKey;
 use ktied_kernels::signs::SignShape;
 use ktied_kernels::{NoiseKey, ScaleForm, local::VARIANCE_FLOOR, noise, signs as kernel};
 
@@ -24,7 +25,7 @@ fn normals_from<const D: usize>(like: &Tensor<D>, (key, first): (NoiseKey, usize
 }
 
 /// ±1 per example and channel in the shape of `like`, `[B, …, C]`, made on the host.
-pub fn signs<const D: usize>(like: &Tensor<D>, key: NoiseKey) -> Tensor<D> {
+pub fn signs<const D: usize>(like: &Tensor<D>, key: impl Into<SignKey>) -> Tensor<D> {
     let dims = like.dims();
     let (batch, channels) = (dims.first().copied().unwrap_or(1), dims.last().copied().unwrap_or(1));
     let len: usize = dims.iter().product();

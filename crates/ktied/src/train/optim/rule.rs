@@ -35,7 +35,7 @@ impl Optimizer for AdamRule {
         let AdaptiveMomentumState { time, moment_1, moment_2, .. } = state.map_or_else(fresh, |state| state.momentum);
         let (beta_1, beta_2, epsilon) = (self.beta_1, self.beta_2, self.epsilon);
         let step = AdamStep { lr, beta_1, beta_2, epsilon, step: time as u64 + 1 };
-        let (tensor, [moment_1, moment_2]) = ops::adam_update(tensor, [moment_1, moment_2], grad, step)
+        let (tensor, [moment_1, moment_2], _) = ops::adam_update(tensor, [moment_1, moment_2], grad, step)
             .expect("burn gives a parameter, its gradient and its state in one shape");
         (tensor, Some(AdamState::new(AdaptiveMomentumState::new(time + 1, moment_1, moment_2))))
     }

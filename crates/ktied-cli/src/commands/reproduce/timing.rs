@@ -1,0 +1,78 @@
+//! The times of training steps, taken when nothing else runs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::args::{Args, BenchModel, BenchStep};
+use crate::commands::bench_step;
+use crate::exit::Failure;
+use crate::reproduce::{Scale, Shelf, TIMED, Timed, mean_and_error};
+use crate::table::json;
+
+/// Every case in turn, so often.
+const ROUNDS: usize = 5;
+
+/// Times every case, round by round, unless that was done.
+pub(super) fn measure(shelf: &Shelf, scale: Scale, args: &Args, stop: &AtomicBool) -> Result<(), Failure> {
+    if shelf.document("", "step-time.json")?.is_some() {
+        return Ok(());
+    }
+    args.say("Timing training steps; whatever else runs now makes them slower.");
+    let begin = Instant::now();
+    let mut times: Vec<Vec<f64>> = vec![vec![]; TIMED.len()];
+    for _ in 0..ROUNDS {
+        for (case, times) in TIMED.iter().zip(&mut times) {
+            if stop.load(Ordering::Relaxed) {
+                return Err(Failure::Interrupted { run: shelf.folder().into() });
+            }
+            times.extend(bench_step::times(&step(case, scale)?)?);
+        }
+    }
+    let wall_s = begin.elapsed().as_secs_f64().round();
+    let timed: Vec<Timed> = TIMED.iter().zip(times).map(|(case, times)| summary(case, &times, wall_s)).collect();
+    let path = shelf.run("").join("step-time.json");
+    std::fs::create_dir_all(shelf.folder()).map_err(|error| ktied::Error::io("create", shelf.folder(), &error))?;
+    Ok(ktied::checkpoint::write_file(&path, json(&timed)?.as_bytes())?)
+}
+
+/// The case as the program's own command takes it.
+fn step(
+    &(_, method, estimator, sizes, batch): &(&str, &str, &str, &str, usize),
+    scale: Scale,
+) -> Result<BenchStep, Failure> {
+    let kind = method.split(',').next().unwrap_or(method);
+    let wrong = |error: ktied::Error| Failure::Usage(error.to_string());
+    let steps = match (scale, batch) {
+        (Scale::Full, 32) => 1000,
+        (Scale::Full, _) => 40,
+        (Scale::Quick, 32) => 200,
+        (Scale::Quick, _) => 15,
+    };
+    Ok(BenchStep {
+        model: BenchModel::Mlp,
+        posterior: kind.parse().map_err(wrong)?,
+        estimator: estimator.parse().map_err(wrong)?,
+        batch: Some(batch),
+        sizes: sizes.split(',').filter_map(|size| size.parse().ok()).collect(),
+        steps,
+    })
+}
+
+fn summary(
+    &(metric, method, estimator, sizes, batch): &(&str, &str, &str, &str, usize),
+    times: &[f64],
+    wall_s: f64,
+) -> Timed {
+    let (mean_ms, error) = mean_and_error(times);
+    let kind = method.split(',').next().unwrap_or(method);
+    Timed {
+        metric: metric.into(),
+        method: method.into(),
+        mean_ms,
+        sem_ms: error.unwrap_or(0.0),
+        wall_s,
+        command: format!(
+            "ktied bench step --model mlp --sizes {sizes} --batch {batch} --posterior {kind} --estimator {estimator}"
+        ),
+    }
+}
