@@ -41,6 +41,11 @@ class Browser:
         }
         reply = self.call("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
         self.session = f"/session/{reply['sessionId']}"
+        self.scripts = True
+
+    def allow_scripts(self, allowed):
+        self.cdp("Emulation.setScriptExecutionDisabled", value=not allowed)
+        self.scripts = allowed
 
     def wait_for_driver(self):
         for _ in range(100):
@@ -81,12 +86,31 @@ class Browser:
     def act(self, source):
         self.of("POST", "/actions", {"actions": [source]})
 
+    def settle(self, element):
+        """Waits until the element stands still where a mouse would meet it, as it does a few frames after a page is scrolled."""
+        script = """
+            const [element, done] = arguments;
+            let last = null;
+            const look = (left) => {
+                const box = element.getBoundingClientRect(), place = JSON.stringify(box);
+                const met = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+                const reached = met !== null && (element.contains(met) || met.contains(element));
+                if ((reached && place === last) || left === 0) return done(reached);
+                last = place;
+                requestAnimationFrame(() => requestAnimationFrame(() => look(left - 1)));
+            };
+            look(100);"""
+        if self.scripts and not self.of("POST", "/execute/async", {"script": script, "args": [element]}):
+            raise AssertionError("the mouse cannot reach an element")
+
     def move(self, element, x=0, y=0):
         """Moves the mouse to so many pixels from an element's middle."""
+        self.settle(element)
         moves = [{"type": "pointerMove", "duration": 0, "origin": element, "x": x + d, "y": y} for d in (1, 0)]
         self.act({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": moves})
 
     def click(self, element):
+        self.settle(element)
         down_up = [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
         move = {"type": "pointerMove", "duration": 0, "origin": element, "x": 0, "y": 0}
         self.act(
@@ -109,6 +133,14 @@ class Browser:
         finally:
             self.driver.terminate()
             self.driver.wait(10)
+
+
+def eventually(ask, wanted=bool):
+    """What `ask` answers, as soon as it is what is wanted; a page may take a moment to do what it was told."""
+    until = time.monotonic() + 5
+    while not wanted(answer := ask()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return answer
 
 
 def check(condition, what):
@@ -146,10 +178,10 @@ def tips_by_mouse(browser, plot):
     frame = browser.find(f"{plot} .frame")
     check(tip(browser, plot) is None, "no tip before the mouse comes")
     browser.move(frame, -40)
-    first = tip(browser, plot)
+    first = eventually(lambda: tip(browser, plot))
     check(first and "step" in first, f"a tip under the mouse: {first!r}")
     browser.move(frame, 60)
-    second = tip(browser, plot)
+    second = eventually(lambda: tip(browser, plot), lambda told: told and told != first)
     check(second and second != first, "another place, another tip")
     # The number in the tip is the one in the data whose x is the tip's.
     found = browser.run("""
@@ -164,7 +196,7 @@ def tips_by_mouse(browser, plot):
     cross = browser.run("return document.querySelectorAll(arguments[0] + ' .cross').length", plot)
     check(cross == 1, "a line shows where")
     browser.move(browser.find("h1"))
-    check(tip(browser, plot) is None, "the tip goes with the mouse")
+    check(eventually(lambda: tip(browser, plot) is None), "the tip goes with the mouse")
 
 
 def tips_by_keyboard(browser, plot):
@@ -177,19 +209,19 @@ def tips_by_keyboard(browser, plot):
     else:
         raise AssertionError("the tabulator key never reaches the plot")
     browser.press(RIGHT)
-    first = tip(browser, plot)
+    first = eventually(lambda: tip(browser, plot))
     said = browser.run("return document.querySelector(arguments[0] + ' .said').textContent", plot)
     check(first and said and "step" in said, f"an arrow key shows and says a value: {said[:90]!r}")
     browser.press(RIGHT)
-    check(tip(browser, plot) not in (None, first), "the next arrow the next value")
+    check(eventually(lambda: tip(browser, plot) not in (None, first)), "the next arrow the next value")
     browser.press(LEFT)
-    check(tip(browser, plot) == first, "and back")
+    check(eventually(lambda: tip(browser, plot) == first), "and back")
     browser.press(END)
-    last = tip(browser, plot)
+    check(eventually(lambda: tip(browser, plot) != first), "the end key goes to the end")
     browser.press(HOME)
-    check(last != first and tip(browser, plot) == first, "end and home")
+    check(eventually(lambda: tip(browser, plot) == first), "the home key to the beginning")
     browser.press(ESCAPE)
-    check(tip(browser, plot) is None, "escape puts it away")
+    check(eventually(lambda: tip(browser, plot) is None), "escape puts it away")
 
 
 def runs_are_toggled(browser, plot):
@@ -198,28 +230,28 @@ def runs_are_toggled(browser, plot):
     browser.run("scrollTo({top: 0, behavior: 'instant'})")
     box = browser.find("#show-run-1")
     browser.click(box)
-    check(not is_seen(browser, part), "a click hides it")
+    check(eventually(lambda: not is_seen(browser, part)), "a click hides it")
     names = browser.run("return JSON.parse(document.getElementById('data').textContent).runs")
     scroll_to(browser, plot)
     browser.move(browser.find(f"{plot} .frame"), 10)
-    told = tip(browser, plot)
+    told = eventually(lambda: tip(browser, plot))
     check(told and names[1] + "," not in told and names[0] in told, "tips leave it out")
     browser.run("document.getElementById('show-run-1').focus()")
     browser.press(SPACE)
-    check(is_seen(browser, part), "the space key brings it back")
+    check(eventually(lambda: is_seen(browser, part)), "the space key brings it back")
 
 
 def axes_are_toggled(browser, plot):
     scroll_to(browser, plot)
     box = browser.find(f"{plot} .log-axis")
     browser.click(box)
-    seen = [is_seen(browser, f"{plot} {which}") for which in (".linear", ".log")]
-    check(seen == [False, True], "a click makes the axis logarithmic")
+    seen = lambda: [is_seen(browser, f"{plot} {which}") for which in (".linear", ".log")]
+    check(eventually(lambda: seen() == [False, True]), "a click makes the axis logarithmic")
     browser.move(browser.find(f"{plot} .frame"), 20)
-    check(tip(browser, plot) is not None, "tips work there too")
+    check(eventually(lambda: tip(browser, plot)), "tips work there too")
     browser.run("document.querySelector(arguments[0] + ' .log-axis').focus()", plot)
     browser.press(SPACE)
-    check(is_seen(browser, f"{plot} .linear"), "the space key makes it linear again")
+    check(eventually(lambda: is_seen(browser, f"{plot} .linear")), "the space key makes it linear again")
 
 
 def is_accessible(browser):
@@ -288,12 +320,12 @@ def policy_holds(browser):
 def without_script(browser, page, plot):
     # Nothing can be scrolled without a script, so the window is tall.
     browser.cdp("Emulation.setDeviceMetricsOverride", width=1280, height=4000, deviceScaleFactor=1, mobile=False)
-    browser.cdp("Emulation.setScriptExecutionDisabled", value=True)
+    browser.allow_scripts(False)
     browser.open(page)
     browser.click(browser.find(f"{plot} .log-axis"))
     seen = browser.of("GET", f"/element/{browser.find(f'{plot} .log > svg')[ELEMENT]}/displayed")
     check(seen, "without scripts the picture is there, and the axis can be changed")
-    browser.cdp("Emulation.setScriptExecutionDisabled", value=False)
+    browser.allow_scripts(True)
     browser.cdp("Emulation.clearDeviceMetricsOverride")
 
 
@@ -310,7 +342,7 @@ def hostile_names_are_words(browser, page):
     if frame:
         scroll_to(browser, frame)
         browser.move(browser.find(f"{frame} .frame"), 10)
-        check("<script>" in (tip(browser, frame) or ""), "and so it is in a tip")
+        check(eventually(lambda: "<script>" in (tip(browser, frame) or "")), "and so it is in a tip")
         check(browser.run("return window.pwned === undefined"), "still nothing was run")
 
 
