@@ -8,17 +8,20 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An instruction set that kernel bodies are compiled for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// What every machine of the target has: SSE2 on x86-64, NEON on 64-bit ARM.
     Baseline,
     /// x86-64 with AVX2 (every desktop and server processor since about 2014).
     Avx2,
+    /// x86-64 with AVX-512 (servers since about 2017, AMD's processors since Zen 4).
+    Avx512,
 }
 
 const UNKNOWN: u8 = 0;
 const BASELINE: u8 = 1;
 const AVX2: u8 = 2;
+const AVX512: u8 = 3;
 
 static ACTIVE: AtomicU8 = AtomicU8::new(UNKNOWN);
 
@@ -26,7 +29,7 @@ static ACTIVE: AtomicU8 = AtomicU8::new(UNKNOWN);
 pub fn widest() -> Level {
     #[cfg(target_arch = "x86_64")]
     if has_avx2() {
-        return Level::Avx2;
+        return if has_avx512() { Level::Avx512 } else { Level::Avx2 };
     }
     Level::Baseline
 }
@@ -37,6 +40,7 @@ pub fn active() -> Level {
     match ACTIVE.load(Ordering::Relaxed) {
         BASELINE => Level::Baseline,
         AVX2 => Level::Avx2,
+        AVX512 => Level::Avx512,
         _ => select(widest()),
     }
 }
@@ -44,8 +48,12 @@ pub fn active() -> Level {
 /// Uses `level` from now on in the whole process, or the widest there is if the machine lacks it, and returns
 /// what was chosen. Results do not change, so this is for tests and measurements.
 pub fn select(level: Level) -> Level {
-    let level = if level == Level::Avx2 { widest() } else { level };
-    let code = if level == Level::Avx2 { AVX2 } else { BASELINE };
+    let level = level.min(widest());
+    let code = match level {
+        Level::Baseline => BASELINE,
+        Level::Avx2 => AVX2,
+        Level::Avx512 => AVX512,
+    };
     ACTIVE.store(code, Ordering::Relaxed);
     level
 }
@@ -53,6 +61,14 @@ pub fn select(level: Level) -> Level {
 #[cfg(target_arch = "x86_64")]
 fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2") && is_x86_feature_detected!("lzcnt")
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
+        && is_x86_feature_detected!("avx512vl")
 }
 
 /// Declares functions whose bodies are compiled once for every [`Level`] and chosen at run time.
@@ -75,9 +91,19 @@ macro_rules! vectorized {
             }
 
             #[cfg(target_arch = "x86_64")]
-            if $crate::simd::active() == $crate::simd::Level::Avx2 {
-                // SAFETY: the level is active only after the machine was asked for all three features.
-                return unsafe { avx2($($arg),*) };
+            #[allow(clippy::too_many_arguments, reason = "as above")]
+            #[target_feature(enable = "avx2,bmi2,lzcnt,avx512f,avx512bw,avx512dq,avx512vl")]
+            fn avx512($($arg: $ty),*) $(-> $ret)? {
+                body($($arg),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            match $crate::simd::active() {
+                // SAFETY: a level is active only after the machine was asked for all its features.
+                $crate::simd::Level::Avx2 => return unsafe { avx2($($arg),*) },
+                // SAFETY: as above.
+                $crate::simd::Level::Avx512 => return unsafe { avx512($($arg),*) },
+                $crate::simd::Level::Baseline => {}
             }
             body($($arg),*)
         }
@@ -100,11 +126,14 @@ mod tests {
     #[test]
     fn every_level_gives_the_same_bits() {
         let x: Vec<f32> = (0..1000).map(|i| (i as f32).sin()).collect();
-        let (mut narrow, mut wide) = (vec![0.0; 1000], vec![0.0; 1000]);
-        select(Level::Baseline);
-        triple(&x, &mut narrow);
-        select(Level::Avx2);
-        triple(&x, &mut wide);
-        assert_eq!(narrow, wide);
+        let of = |level| {
+            let mut out = vec![0.0; 1000];
+            select(level);
+            triple(&x, &mut out);
+            out
+        };
+        let narrow = of(Level::Baseline);
+        assert_eq!(narrow, of(Level::Avx2));
+        assert_eq!(narrow, of(Level::Avx512));
     }
 }

@@ -14,9 +14,11 @@ use rayon::prelude::*;
 use crate::activation::Activation;
 use crate::conv::im2col::im2col;
 use crate::conv::shape::{Conv2dShape, Plan};
-use crate::conv::{accumulate_weight, mirror_weight, mirrored, rows_of, scatter, sum_weights, tile_rows, with_windows};
+use crate::conv::{
+    accumulate_weight, mirrored, rows_of, scatter, sum_weights, tile_lines, tile_rows, windows, with_mirrored,
+};
 use crate::error::{Check, Result};
-use crate::gemm::{Mat, Threads, Update, product};
+use crate::gemm::{Mat, Right, Threads, Update, product};
 use crate::rows::{column_sums, finish};
 use crate::scratch::with_scratch;
 use crate::signs::{SignKey, flip_in_place, sign_bits};
@@ -151,15 +153,19 @@ pub fn backward(
     let pass = weights.pass(plan);
     if loc.is_some() || deviation.is_some() {
         let dweights = [loc.unwrap_or_default(), deviation.unwrap_or_default()];
-        sum_weights(dweights, &plan, |dweights, rows, columns| pass.accumulate(dweights, dz, x, rows, columns))?;
+        sum_weights(dweights, &plan, |dweights, lines, columns| pass.accumulate(dweights, dz, x, lines, columns))?;
     }
     match (dx, mirrored(shape)) {
         (None, _) => Ok(()),
         (Some(dx), None) => scatter(dx, &plan, |col, rows| pass.windows_gradient(col, dz, rows)),
         (Some(dx), Some(mirror)) => {
-            let (loc, deviation) = (&mirror_weight(pass.loc, &plan)[..], &mirror_weight(pass.deviation, &plan)[..]);
-            let mirror = Pass { plan: mirror.plan(check)?, loc, deviation, input: pass.output, output: pass.input };
-            mirror.convolve(dx, dz, None, Activation::Identity)
+            let mirror = mirror.plan(check)?;
+            with_mirrored(pass.loc, &plan, |loc| {
+                with_mirrored(pass.deviation, &plan, |deviation| {
+                    let mirror = Pass { plan: mirror, loc, deviation, input: pass.output, output: pass.input };
+                    mirror.convolve(dx, dz, None, Activation::Identity)
+                })
+            })
         }
     }
 }
@@ -243,7 +249,7 @@ impl Pass<'_> {
 
     /// y = act(x ⋆ μ + b + r∘((x∘s) ⋆ Δ)), tile by tile.
     fn convolve(&self, y: &mut [f32], x: &[f32], bias: Option<&[f32]>, activation: Activation) -> Result<()> {
-        let (outputs, tile_rows) = (self.plan.shape.outputs, tile_rows(self.plan.patch));
+        let (outputs, tile_rows) = (self.plan.shape.outputs, tile_lines(&self.plan) * self.plan.out_width);
         y.par_chunks_mut(tile_rows * outputs).enumerate().try_for_each(|(tile, y)| {
             let rows = tile * tile_rows..tile * tile_rows + y.len() / outputs;
             if self.has_own_weights() {
@@ -261,10 +267,10 @@ impl Pass<'_> {
         let (first, outputs) = (rows.start, self.plan.shape.outputs);
         images(&self.plan, rows).try_for_each(|(image, rows)| {
             let y = &mut y[(rows.start - first) * outputs..(rows.end - first) * outputs];
+            let lines = rows.start / self.plan.out_width..rows.end / self.plan.out_width;
             self.with_weight_of(image, |weight| {
-                with_windows(x, &self.plan, rows, 0..self.plan.patch, |windows| {
-                    product(y, windows, weight, Update::Overwrite, Threads::One)
-                })
+                Right::with(weight, false, |weight| windows::multiply(y, x, weight, &self.plan, lines));
+                Ok(())
             })
         })
     }
@@ -285,20 +291,23 @@ impl Pass<'_> {
         })
     }
 
-    /// dμ += windowsᵀ·dz and dΔ += (windows∘s)ᵀ·(dz∘r), over the given rows, for the given columns of the windows.
+    /// dμ += windowsᵀ·dz and dΔ += (windows∘s)ᵀ·(dz∘r), over the given lines, for the given columns of the windows.
     fn accumulate(
         &self,
         [dloc, ddeviation]: [&mut [f32]; 2],
         dz: &[f32],
         x: &[f32],
-        rows: Range<usize>,
+        lines: Range<usize>,
         columns: Range<usize>,
     ) -> Result<()> {
+        let width = self.plan.out_width;
+        let rows = lines.start * width..lines.end * width;
         if self.has_own_weights() {
             return images(&self.plan, rows).try_for_each(|(image, rows)| {
                 with_scratch(columns.len() * self.plan.shape.outputs, |part| {
                     part.fill(0.0);
-                    accumulate_weight(part, &dz, x, &self.plan, rows, columns.clone())?;
+                    let lines = rows.start / width..rows.end / width;
+                    accumulate_weight(part, &dz, x, &self.plan, lines, columns.clone())?;
                     add(dloc, part);
                     add_signed(ddeviation, part, columns.start, self.input.of(image), self.output.of(image));
                     Ok(())

@@ -1,13 +1,14 @@
 //! Two-dimensional convolution of channels-last images, and its gradients.
 //!
-//! All three kernels are matrix products over the windows of the images (im2col): a tile of windows is
-//! copied side by side into a buffer that stays in the cache, then multiplied. Tiles depend on the shape alone. Windows of
+//! All three kernels are matrix products with the windows of the images, which are read where they lie (`windows`), some lines of
+//! them at a time, so that images and weights stay in the caches. What is taken at a time depends on the shape alone. Windows of
 //! 3×3 that move by one pixel over many channels are computed with fewer products (`winograd`).
 
 pub mod flipout;
 mod im2col;
 pub mod pooled;
 pub(crate) mod shape;
+mod windows;
 mod winograd;
 
 use std::ops::Range;
@@ -15,12 +16,12 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use crate::activation::Activation;
-use crate::conv::im2col::{col2im, im2col};
+use crate::conv::im2col::col2im;
 use crate::conv::shape::Plan;
 pub use crate::conv::shape::{Conv2dShape, Padding};
 use crate::error::{Check, Result};
-use crate::gemm::{Mat, Threads, Update, product};
-use crate::par::{CHUNK, map_chunks};
+use crate::gemm::{Mat, Right, Threads, Update, product_packed};
+use crate::par::CHUNK;
 use crate::rows::{column_sums, finish, transpose};
 use crate::scratch::with_scratch;
 
@@ -32,6 +33,11 @@ const MIN_TILE_ROWS: usize = 256;
 /// Windows of a tile of `columns` elements each.
 fn tile_rows(columns: usize) -> usize {
     (TILE / columns.max(1)).max(MIN_TILE_ROWS)
+}
+
+/// Lines of windows that one task takes.
+fn tile_lines(plan: &Plan) -> usize {
+    (tile_rows(plan.patch) / plan.out_width).max(1)
 }
 
 /// y = act(x ⋆ w + b), the cross-correlation of neural networks:
@@ -84,55 +90,27 @@ fn convolve(
         return winograd::convolve(y, x, weight, bias, plan, activation);
     }
     let outputs = plan.shape.outputs;
-    let weight = Mat::new(weight, plan.patch, outputs)?;
-    let tile_rows = tile_rows(plan.patch);
-    y.par_chunks_mut(tile_rows * outputs).enumerate().try_for_each(|(tile, y)| {
-        multiply_windows(y, x, weight, plan, tile * tile_rows)?;
-        finish(y, bias, activation);
-        Ok(())
-    })
-}
-
-/// z = the windows from `first_row` on, as many as z has rows, times the weights, tile by tile on the calling thread.
-fn multiply_windows(z: &mut [f32], x: &[f32], weight: Mat<'_>, plan: &Plan, first_row: usize) -> Result<()> {
-    let (outputs, tile_rows) = (plan.shape.outputs, tile_rows(plan.patch));
-    z.chunks_mut(tile_rows * outputs).enumerate().try_for_each(|(tile, z)| {
-        let start = first_row + tile * tile_rows;
-        with_windows(x, plan, start..start + z.len() / outputs, 0..plan.patch, |windows| {
-            product(z, windows, weight, Update::Overwrite, Threads::One)
-        })
-    })
-}
-
-/// Runs `task` on the elements `columns` of the windows `rows`, as a matrix.
-fn with_windows<T>(
-    x: &[f32],
-    plan: &Plan,
-    rows: Range<usize>,
-    columns: Range<usize>,
-    task: impl FnOnce(Mat<'_>) -> Result<T>,
-) -> Result<T> {
-    let (num_rows, num_columns) = (rows.len(), columns.len());
-    if plan.is_pointwise() {
-        let windows = &x[rows.start * plan.patch + columns.start..];
-        return task(Mat::with_row_stride(windows, num_rows, num_columns, plan.patch)?);
-    }
-    let len = num_rows * num_columns;
-    with_scratch(len, |col| {
-        im2col(col, x, plan, rows, columns);
-        task(Mat::new(col, num_rows, num_columns)?)
-    })
+    let (tile_lines, line) = (tile_lines(plan), plan.out_width * outputs);
+    Right::with(Mat::new(weight, plan.patch, outputs)?, true, |weight| {
+        y.par_chunks_mut(tile_lines * line).enumerate().for_each(|(tile, y)| {
+            let first = tile * tile_lines;
+            windows::multiply(y, x, weight, plan, first..first + y.len() / line);
+            finish(y, bias, activation);
+        });
+    });
+    Ok(())
 }
 
 /// The gradient of a convolution's sums, a row of O for every window: there already, or made where it is needed.
 trait Gradient: Sync {
-    /// Runs `task` on `rows` of it.
-    fn with_rows<T>(&self, rows: Range<usize>, plan: &Plan, task: impl FnOnce(&[f32]) -> Result<T>) -> Result<T>;
+    /// Runs `task` on `lines` of it.
+    fn with_lines<T>(&self, lines: Range<usize>, plan: &Plan, task: impl FnOnce(&[f32]) -> Result<T>) -> Result<T>;
 }
 
 impl Gradient for &[f32] {
-    fn with_rows<T>(&self, rows: Range<usize>, plan: &Plan, task: impl FnOnce(&[f32]) -> Result<T>) -> Result<T> {
-        task(&self[rows.start * plan.shape.outputs..rows.end * plan.shape.outputs])
+    fn with_lines<T>(&self, lines: Range<usize>, plan: &Plan, task: impl FnOnce(&[f32]) -> Result<T>) -> Result<T> {
+        let line = plan.out_width * plan.shape.outputs;
+        task(&self[lines.start * line..lines.end * line])
     }
 }
 
@@ -168,10 +146,10 @@ pub fn backward_weight(
     if winograd::suits(&plan) {
         return winograd::sum_weights(dweight, dz, x, &plan);
     }
-    sum_weights([dweight], &plan, |[dweight], rows, columns| accumulate_weight(dweight, &dz, x, &plan, rows, columns))
+    sum_weights([dweight], &plan, |[dweight], lines, columns| accumulate_weight(dweight, &dz, x, &plan, lines, columns))
 }
 
-/// dWs = sums over all windows, where `accumulate(dWs, rows, columns)` adds those of some windows, for some of their
+/// dWs = sums over all windows, where `accumulate(dWs, lines, columns)` adds those of some lines of windows, for some of their
 /// elements, which are rows of dW. A dW that is empty is not wanted.
 fn sum_weights<const N: usize>(
     dweights: [&mut [f32]; N],
@@ -196,39 +174,43 @@ fn weight_by_rows<const N: usize>(
     plan: &Plan,
     accumulate: impl Fn([&mut [f32]; N], Range<usize>, Range<usize>) -> Result<()> + Sync,
 ) -> Result<()> {
-    let tile_rows = tile_rows(plan.patch);
-    let num_tiles = plan.num_rows().div_ceil(tile_rows);
-    let group_rows = num_tiles.div_ceil(NUM_GROUPS) * tile_rows;
+    let tile_lines = tile_lines(plan);
+    let num_tiles = plan.num_lines().div_ceil(tile_lines);
+    let group_lines = num_tiles.div_ceil(NUM_GROUPS) * tile_lines;
     let lens = dweights.each_ref().map(|dweight| dweight.len());
-    let parts = map_chunks(plan.num_rows(), group_rows, |rows| {
-        let mut part = lens.map(|len| vec![0.0; len]);
-        accumulate(part.each_mut().map(|part| &mut part[..]), rows, 0..plan.patch)?;
-        Ok(part)
-    });
-    let parts: Vec<[Vec<f32>; N]> = parts.into_iter().collect::<Result<_>>()?;
-    for (index, dweight) in dweights.into_iter().enumerate() {
-        dweight.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, dweight)| {
-            dweight.fill(0.0);
-            for part in &parts {
-                dweight.iter_mut().zip(&part[index][chunk * CHUNK..]).for_each(|(d, p)| *d += p);
-            }
-        });
-    }
-    Ok(())
+    let part_len: usize = lens.iter().sum();
+    with_scratch(plan.num_lines().div_ceil(group_lines) * part_len, |parts| {
+        parts.par_chunks_mut(part_len).enumerate().try_for_each(|(group, part)| {
+            part.fill(0.0);
+            let lines = group * group_lines..plan.num_lines().min((group + 1) * group_lines);
+            let mut rest = part;
+            accumulate(lens.map(|len| rest.split_off_mut(..len).unwrap_or_default()), lines, 0..plan.patch)
+        })?;
+        let (parts, mut before) = (&*parts, 0);
+        for dweight in dweights {
+            let here = before;
+            before += dweight.len();
+            dweight.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, dweight)| {
+                dweight.fill(0.0);
+                for part in parts.chunks(part_len) {
+                    dweight.iter_mut().zip(&part[here + chunk * CHUNK..]).for_each(|(d, p)| *d += p);
+                }
+            });
+        }
+        Ok(())
+    })
 }
 
-/// About how many rows of a large dW one task takes.
-const BLOCK: usize = 288;
+/// Tasks among which the rows of a large dW are divided: each reads all images, so that they are few.
+const NUM_BLOCKS: usize = 4;
 
-/// A large dW: its rows are divided, and each task gathers only those elements of all windows.
+/// A large dW: its rows are divided, and each task sums over all windows.
 fn weight_by_columns<const N: usize>(
     mut dweights: [&mut [f32]; N],
     plan: &Plan,
     accumulate: impl Fn([&mut [f32]; N], Range<usize>, Range<usize>) -> Result<()> + Sync,
 ) -> Result<()> {
-    // A multiple of four blocks, so that two or four threads end together.
-    let num_blocks = plan.patch.div_ceil(BLOCK).next_multiple_of(4);
-    let block = plan.patch.div_ceil(num_blocks);
+    let block = plan.patch.div_ceil(NUM_BLOCKS);
     let blocks = (0..plan.patch).step_by(block).map(|start| {
         let columns = start..plan.patch.min(start + block);
         let len = columns.len() * plan.shape.outputs;
@@ -237,28 +219,23 @@ fn weight_by_columns<const N: usize>(
     let blocks: Vec<_> = blocks.collect();
     blocks.into_par_iter().try_for_each(|(columns, mut dweights)| {
         dweights.iter_mut().for_each(|dweight| dweight.fill(0.0));
-        accumulate(dweights, 0..plan.num_rows(), columns)
+        accumulate(dweights, 0..plan.num_lines(), columns)
     })
 }
 
-/// dweight += windowsᵀ·dz, over the given rows, for the given columns of the windows, tile by tile.
+/// dweight += windowsᵀ·dz, over the given lines, for the given columns of the windows, some lines at a time.
 fn accumulate_weight(
     dweight: &mut [f32],
     dz: &impl Gradient,
     x: &[f32],
     plan: &Plan,
-    rows: Range<usize>,
+    lines: Range<usize>,
     columns: Range<usize>,
 ) -> Result<()> {
-    let tile_rows = tile_rows(columns.len());
-    for start in rows.clone().step_by(tile_rows) {
-        let tile = start..rows.end.min(start + tile_rows);
-        dz.with_rows(tile.clone(), plan, |dz| {
-            let dz = Mat::new(dz, tile.len(), plan.shape.outputs)?;
-            with_windows(x, plan, tile, columns.clone(), |windows| {
-                product(dweight, windows.t(), dz, Update::Accumulate, Threads::One)
-            })
-        })?;
+    let tile_lines = tile_lines(plan);
+    for start in lines.clone().step_by(tile_lines) {
+        let tile = start..lines.end.min(start + tile_lines);
+        dz.with_lines(tile.clone(), plan, |dz| windows::accumulate(dweight, dz, x, plan, tile, columns.clone()))?;
     }
     Ok(())
 }
@@ -282,14 +259,14 @@ pub fn backward_input(dx: &mut [f32], dz: &[f32], weight: &[f32], shape: &Conv2d
     }
     match mirrored(shape) {
         Some(mirror) => {
-            convolve(dx, dz, &mirror_weight(weight, &plan), None, &mirror.plan(check)?, Activation::Identity)
+            let mirror = mirror.plan(check)?;
+            with_mirrored(weight, &plan, |weight| convolve(dx, dz, weight, None, &mirror, Activation::Identity))
         }
-        None => {
-            let weight = Mat::new(weight, plan.patch, shape.outputs)?;
+        None => Right::with(Mat::new(weight, plan.patch, shape.outputs)?.t(), true, |weight| {
             scatter(dx, &plan, |col, rows| {
-                product(col, rows_of(dz, &plan, rows)?, weight.t(), Update::Overwrite, Threads::One)
+                product_packed(col, rows_of(dz, &plan, rows)?, weight, Update::Overwrite, Threads::One)
             })
-        }
+        }),
     }
 }
 
@@ -313,13 +290,14 @@ fn mirrored(shape: &Conv2dShape) -> Option<Conv2dShape> {
     Some(Conv2dShape { height, width, channels: shape.outputs, outputs: shape.channels, padding, ..*shape })
 }
 
-/// `[KH, KW, C, O]` → `[KH, KW, O, C]` with both window axes reversed.
-fn mirror_weight(weight: &[f32], plan: &Plan) -> Vec<f32> {
+/// Runs `task` on the weights `[KH, KW, C, O]` as `[KH, KW, O, C]` with both window axes reversed.
+fn with_mirrored<T>(weight: &[f32], plan: &Plan, task: impl FnOnce(&[f32]) -> T) -> T {
     let Conv2dShape { channels, outputs, .. } = plan.shape;
-    let mut mirrored = vec![0.0; plan.weight_len];
-    let blocks = mirrored.par_chunks_mut(channels * outputs).zip(weight.par_chunks(channels * outputs).rev());
-    blocks.for_each(|(to, from)| transpose(to, from, channels, outputs));
-    mirrored
+    with_scratch(plan.weight_len, |mirrored| {
+        let blocks = mirrored.par_chunks_mut(channels * outputs).zip(weight.par_chunks(channels * outputs).rev());
+        blocks.for_each(|(to, from)| transpose(to, from, channels, outputs));
+        task(mirrored)
+    })
 }
 
 /// dx by way of the gradients of the windows, added back onto the images; `gradient(col, rows)` makes those of some

@@ -11,11 +11,11 @@ use rayon::prelude::*;
 use crate::activation::Activation;
 use crate::conv::shape::{Conv2dShape, Plan};
 use crate::conv::{
-    Gradient, accumulate_weight, for_each_image, mirror_weight, mirrored, multiply_windows, scatter, sum_weights,
-    tile_rows,
+    Gradient, accumulate_weight, for_each_image, mirrored, scatter, sum_weights, tile_lines, tile_rows, windows,
+    with_mirrored,
 };
 use crate::error::{Check, Result};
-use crate::gemm::{Mat, Threads, Update, product};
+use crate::gemm::{Mat, Right, Threads, Update, product_packed};
 use crate::par::LANES;
 use crate::pool::replaces;
 use crate::rows::{column_sums, finish};
@@ -61,19 +61,21 @@ pub fn forward(
     if y.is_empty() {
         return Ok(());
     }
-    let (weight, outputs) = (Mat::new(weight, plan.patch, shape.outputs)?, shape.outputs);
-    let band_rows = band_rows(&plan);
-    let num_bands = (tile_rows(plan.patch) / band_rows).max(1);
-    let chunk = num_bands * band_rows / WINDOW * outputs;
-    let tasks = y.par_chunks_mut(chunk).zip(argmax.par_chunks_mut(chunk)).enumerate();
-    tasks.try_for_each(|(task, (y, argmax))| {
-        with_scratch(WINDOW * y.len(), |z| {
-            multiply_windows(z, x, weight, &plan, task * num_bands * band_rows)?;
-            max_bands(y, argmax, z, plan.out_width, outputs);
-            finish(y, bias, activation);
-            Ok(())
-        })
-    })
+    let outputs = shape.outputs;
+    let num_bands = (tile_lines(&plan) / 2).max(1);
+    let chunk = num_bands * plan.out_width / 2 * outputs;
+    Right::with(Mat::new(weight, plan.patch, outputs)?, true, |weight| {
+        let tasks = y.par_chunks_mut(chunk).zip(argmax.par_chunks_mut(chunk)).enumerate();
+        tasks.for_each(|(task, (y, argmax))| {
+            with_scratch(WINDOW * y.len(), |z| {
+                let (first, num_lines) = (2 * task * num_bands, z.len() / (plan.out_width * outputs));
+                windows::multiply(z, x, weight, &plan, first..first + num_lines);
+                max_bands(y, argmax, z, plan.out_width, outputs);
+                finish(y, bias, activation);
+            });
+        });
+    });
+    Ok(())
 }
 
 /// dW = Σ over windows of windowᵀ·dz, each dz at the window that its argmax names, and db = Σ dz.
@@ -106,8 +108,8 @@ pub fn backward_weight(
         dweight.fill(0.0);
         return Ok(());
     }
-    sum_weights([dweight], &plan, |[dweight], rows, columns| {
-        accumulate_weight(dweight, &winners, x, &plan, rows, columns)
+    sum_weights([dweight], &plan, |[dweight], lines, columns| {
+        accumulate_weight(dweight, &winners, x, &plan, lines, columns)
     })
 }
 
@@ -129,18 +131,26 @@ pub fn backward_input(dx: &mut [f32], dz: &[f32], argmax: &[u8], weight: &[f32],
         return Ok(());
     }
     let Some(mirror) = mirrored(shape) else {
-        let weight = Mat::new(weight, plan.patch, shape.outputs)?;
-        return scatter(dx, &plan, |col, rows| {
-            let num_rows = rows.len();
-            winners.with_rows(rows, &plan, |dz| {
-                product(col, Mat::new(dz, num_rows, shape.outputs)?, weight.t(), Update::Overwrite, Threads::One)
+        return Right::with(Mat::new(weight, plan.patch, shape.outputs)?.t(), true, |weight| {
+            scatter(dx, &plan, |col, rows| {
+                winners.with_rows(rows.clone(), &plan, |dz| {
+                    let dz = Mat::new(dz, rows.len(), shape.outputs)?;
+                    product_packed(col, dz, weight, Update::Overwrite, Threads::One)
+                })
             })
         });
     };
-    let (mirror, weight) = (mirror.plan(check)?, mirror_weight(weight, &plan));
-    let weight = Mat::new(&weight, mirror.patch, shape.channels)?;
-    for_each_image(dx, &plan, tile_rows(mirror.patch), |dx, rows| {
-        winners.with_rows(rows, &plan, |dz| multiply_windows(dx, dz, weight, &mirror, 0))
+    let mirror = mirror.plan(check)?;
+    with_mirrored(weight, &plan, |weight| {
+        Right::with(Mat::new(weight, mirror.patch, shape.channels)?, true, |weight| {
+            for_each_image(dx, &plan, tile_rows(mirror.patch), |dx, rows| {
+                let lines = 0..dx.len() / (mirror.out_width * shape.channels);
+                winners.with_rows(rows, &plan, |dz| {
+                    windows::multiply(dx, dz, weight, &mirror, lines);
+                    Ok(())
+                })
+            })
+        })
     })
 }
 
@@ -176,7 +186,13 @@ impl<'a> Winners<'a> {
 }
 
 impl Gradient for Winners<'_> {
-    /// Expands the bands that hold the rows.
+    fn with_lines<T>(&self, lines: Range<usize>, plan: &Plan, task: impl FnOnce(&[f32]) -> Result<T>) -> Result<T> {
+        self.with_rows(lines.start * plan.out_width..lines.end * plan.out_width, plan, task)
+    }
+}
+
+impl Winners<'_> {
+    /// Runs `task` on the gradients of the windows `rows`, of which it expands the bands that hold them.
     fn with_rows<T>(&self, rows: Range<usize>, plan: &Plan, task: impl FnOnce(&[f32]) -> Result<T>) -> Result<T> {
         let (outputs, band_rows) = (plan.shape.outputs, band_rows(plan));
         let bands = rows.start / band_rows..rows.end.div_ceil(band_rows);

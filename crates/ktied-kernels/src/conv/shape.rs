@@ -146,15 +146,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Whether the windows are the pixels themselves, so that no im2col is needed.
-    pub(crate) fn is_pointwise(&self) -> bool {
-        let Conv2dShape { kernel, stride, padding, .. } = self.shape;
-        kernel == [1, 1] && stride == [1, 1] && padding == Padding::default()
-    }
-
     /// Places of the window on one image.
     pub(crate) fn rows_per_image(&self) -> usize {
         self.out_height * self.out_width
+    }
+
+    /// Rows of places of the window on all images.
+    pub(crate) fn num_lines(&self) -> usize {
+        self.shape.batch * self.out_height
     }
 
     /// Places of the window on all images.

@@ -15,8 +15,9 @@ use rayon::prelude::*;
 
 use crate::activation::Activation;
 use crate::conv::shape::{Conv2dShape, Plan};
+use crate::conv::windows::{Lines, is_like_its_image, with_lines};
 use crate::error::Result;
-use crate::gemm::{Mat, Threads, Update, product};
+use crate::gemm::{Mat, Right, Threads, Update, product, product_packed};
 use crate::par::CHUNK;
 use crate::rows::finish;
 use crate::scratch::with_scratch;
@@ -32,8 +33,10 @@ const MIN_CHANNELS: usize = 32;
 const MAX_WEIGHTS: usize = 1 << 16;
 /// Fewest tiles: with fewer, transforming the weights costs as much as it saves.
 const MIN_TILES: usize = 512;
+/// Elements between the places of a buffer beyond what they hold: without them all 16 would lie in one set of the cache.
+const APART: usize = 16;
 /// About how many tiles one task transforms and multiplies.
-const TILES: usize = 128;
+const TILES: usize = 64;
 /// About how many transformed numbers are in memory at once for the gradient of the weights.
 const GROUP: usize = 1 << 21;
 
@@ -42,6 +45,7 @@ pub(super) fn suits(plan: &Plan) -> bool {
     let Conv2dShape { channels, outputs, kernel, stride, .. } = plan.shape;
     let is_wide = |size: usize| size >= MIN_CHANNELS && size.is_multiple_of(LANES);
     kernel == [3, 3]
+        && is_like_its_image(plan)
         && stride == [1, 1]
         && plan.out_height.is_multiple_of(2)
         && plan.out_width.is_multiple_of(2)
@@ -63,22 +67,23 @@ pub(super) fn convolve(
     let (lines, line) = (lines_per_task(plan), 2 * plan.out_width * outputs);
     with_scratch(PLACES * channels * outputs, |weights| {
         transform_weights(weights, weight);
-        let weights = &*weights;
-        y.par_chunks_mut(lines * line).enumerate().try_for_each(|(task, y)| {
-            let here = task * lines..task * lines + y.len() / line;
-            let tiles = here.len() * (plan.out_width / 2);
-            with_scratch(PLACES * tiles * (channels + outputs), |scratch| {
-                let (inputs, sums) = scratch.split_at_mut(PLACES * tiles * channels);
-                transform_inputs(inputs, x, plan, here);
-                for place in 0..PLACES {
-                    let input = Mat::new(of_place(inputs, place), tiles, channels)?;
-                    let weight = Mat::new(of_place(weights, place), channels, outputs)?;
-                    let sums = &mut sums[place * tiles * outputs..][..tiles * outputs];
-                    product(sums, input, weight, Update::Overwrite, Threads::One)?;
-                }
-                transform_sums(y, sums, plan.out_width, outputs);
-                finish(y, bias, activation);
-                Ok(())
+        // The terms of all places one after another, so that they are packed together.
+        Right::with(Mat::new(weights, PLACES * channels, outputs)?, true, |weights| {
+            y.par_chunks_mut(lines * line).enumerate().try_for_each(|(task, y)| {
+                let here = task * lines..task * lines + y.len() / line;
+                let tiles = here.len() * (plan.out_width / 2);
+                with_scratch(buffer_len(tiles * channels) + buffer_len(tiles * outputs), |scratch| {
+                    let (inputs, sums) = scratch.split_at_mut(buffer_len(tiles * channels));
+                    transform_inputs(inputs, x, plan, here);
+                    for place in 0..PLACES {
+                        let input = Mat::new(of_place(inputs, place), tiles, channels)?;
+                        let weight = weights.part(place * channels, channels);
+                        product_packed(of_place_mut(sums, place), input, weight, Update::Overwrite, Threads::One)?;
+                    }
+                    transform_sums(y, sums, plan.out_width, outputs);
+                    finish(y, bias, activation);
+                    Ok(())
+                })
             })
         })
     })
@@ -89,7 +94,7 @@ pub(super) fn sum_weights(dweight: &mut [f32], dz: &[f32], x: &[f32], plan: &Pla
     let Conv2dShape { channels, outputs, batch, .. } = plan.shape;
     let (lines, line, num_lines) = (lines_per_task(plan), 2 * plan.out_width * outputs, batch * (plan.out_height / 2));
     let task_tiles = lines * (plan.out_width / 2);
-    let task_len = PLACES * task_tiles * (channels + outputs);
+    let task_len = buffer_len(task_tiles * channels) + buffer_len(task_tiles * outputs);
     let group_lines = (GROUP / task_len).max(1) * lines;
     with_scratch(PLACES * channels * outputs, |dweights| {
         dweights.fill(0.0);
@@ -100,18 +105,18 @@ pub(super) fn sum_weights(dweight: &mut [f32], dz: &[f32], x: &[f32], plan: &Pla
                 scratch.par_chunks_mut(task_len).enumerate().for_each(|(task, scratch)| {
                     let here = group.start + task * lines..group.end.min(group.start + (task + 1) * lines);
                     let tiles = here.len() * (plan.out_width / 2);
-                    let (inputs, rest) = scratch.split_at_mut(PLACES * tiles * channels);
+                    let (inputs, rest) = scratch.split_at_mut(buffer_len(tiles * channels));
                     transform_inputs(inputs, x, plan, here.clone());
                     let dz = &dz[here.start * line..here.end * line];
-                    transform_gradients(&mut rest[..PLACES * tiles * outputs], dz, plan.out_width, outputs);
+                    transform_gradients(&mut rest[..buffer_len(tiles * outputs)], dz, plan.out_width, outputs);
                 });
                 let scratch = &*scratch;
                 dweights.par_chunks_mut(channels * outputs).enumerate().try_for_each(|(place, dweight)| {
                     for (task, scratch) in scratch.chunks(task_len).enumerate() {
                         let tiles = (group.len() - task * lines).min(lines) * (plan.out_width / 2);
-                        let (inputs, rest) = scratch.split_at(PLACES * tiles * channels);
+                        let (inputs, rest) = scratch.split_at(buffer_len(tiles * channels));
                         let input = Mat::new(of_place(inputs, place), tiles, channels)?;
-                        let dsums = Mat::new(of_place(&rest[..PLACES * tiles * outputs], place), tiles, outputs)?;
+                        let dsums = Mat::new(of_place(&rest[..buffer_len(tiles * outputs)], place), tiles, outputs)?;
                         product(dweight, input.t(), dsums, Update::Accumulate, Threads::One)?;
                     }
                     Ok(())
@@ -123,14 +128,33 @@ pub(super) fn sum_weights(dweight: &mut [f32], dz: &[f32], x: &[f32], plan: &Pla
     })
 }
 
+/// Bᵀ d B of the tiles of some lines: x `[B, H, W, C]` → `[16, tiles, C]`, the places [`APART`].
+fn transform_inputs(out: &mut [f32], x: &[f32], plan: &Plan, lines: Range<usize>) {
+    with_lines(x, plan, 2 * lines.start..2 * lines.end, |lines| {
+        transform_lines(out, &lines, plan.out_width / 2, plan.shape.channels);
+    });
+}
+
 /// Lines of tiles, each two rows of an output image, that one task takes: of any number of images.
 fn lines_per_task(plan: &Plan) -> usize {
     (TILES / (plan.out_width / 2).max(1)).max(1)
 }
 
+/// Elements of a buffer with `len` for every place.
+fn buffer_len(len: usize) -> usize {
+    PLACES * (len + APART)
+}
+
+/// What such a buffer holds of a place.
 fn of_place(all: &[f32], place: usize) -> &[f32] {
-    let len = all.len() / PLACES;
-    &all[place * len..(place + 1) * len]
+    let stride = all.len() / PLACES;
+    &all[place * stride..(place + 1) * stride - APART]
+}
+
+/// The same, to be written.
+fn of_place_mut(all: &mut [f32], place: usize) -> &mut [f32] {
+    let stride = all.len() / PLACES;
+    &mut all[place * stride..(place + 1) * stride - APART]
 }
 
 /// G g Gᵀ of every window: `[3, 3, C, O]` → `[16, C, O]`.
@@ -258,35 +282,20 @@ vectorized! {
         }
     }
 
-    /// Bᵀ d B of the tiles of some lines: x `[B, H, W, C]` → `[16, tiles, C]`.
-    fn transform_inputs(out: &mut [f32], x: &[f32], plan: &Plan, lines: Range<usize>) {
-        let Conv2dShape { height, width, channels, padding, .. } = plan.shape;
-        let (across, down) = (plan.out_width / 2, plan.out_height / 2);
+    /// Bᵀ d B of the tiles of some lines: `[16, tiles, C]`, the places [`APART`].
+    fn transform_lines(out: &mut [f32], lines: &Lines<'_>, across: usize, channels: usize) {
         let place_len = out.len() / PLACES;
-        for (number, line) in lines.enumerate() {
-            let (image, top) = (line / down, 2 * (line % down));
+        for (number, start) in lines.starts.iter().step_by(2).enumerate() {
             for tile in 0..across {
                 let at = (number * across + tile) * channels;
-                // Where the 16 pixels begin in x; none where there is padding.
-                let mut pixels = [None; PLACES];
-                for (place, pixel) in pixels.iter_mut().enumerate() {
-                    let (row, column) = (top + place / 4, 2 * tile + place % 4);
-                    let inside = row >= padding.top && row - padding.top < height;
-                    if inside && column >= padding.left && column - padding.left < width {
-                        let (row, column) = (row - padding.top, column - padding.left);
-                        *pixel = Some(((image * height + row) * width + column) * channels);
-                    }
-                }
+                let corner = start + 2 * tile * channels;
                 for channel in (0..channels).step_by(LANES) {
-                    let mut d = [[0.0; LANES]; PLACES];
-                    for (lanes, pixel) in d.iter_mut().zip(pixels) {
-                        if let Some(start) = pixel {
-                            *lanes = load(x, start + channel);
-                        }
-                    }
                     let mut columns = [[[0.0; LANES]; 4]; 4];
                     for q in 0..4 {
-                        columns[q] = of_inputs(d[q], d[4 + q], d[8 + q], d[12 + q]);
+                        let top = corner + q * channels + channel;
+                        let (a, b) = (load(lines.x, top), load(lines.x, top + lines.row));
+                        let (c, d) = (load(lines.x, top + 2 * lines.row), load(lines.x, top + 3 * lines.row));
+                        columns[q] = of_inputs(a, b, c, d);
                     }
                     for p in 0..4 {
                         let row = of_inputs(columns[0][p], columns[1][p], columns[2][p], columns[3][p]);
@@ -325,7 +334,7 @@ vectorized! {
         }
     }
 
-    /// A dy Aᵀ of the tiles of whole lines: dz `[lines, 2, W, O]` → `[16, tiles, O]`.
+    /// A dy Aᵀ of the tiles of whole lines: dz `[lines, 2, W, O]` → `[16, tiles, O]`, the places [`APART`].
     fn transform_gradients(out: &mut [f32], dz: &[f32], width: usize, outputs: usize) {
         let place_len = out.len() / PLACES;
         for (number, dz) in dz.chunks_exact(2 * width * outputs).enumerate() {

@@ -4,13 +4,14 @@ use super::flip::BlockFlip;
 use super::step::{step_rows, step_rows_backward};
 use super::{HiddenGradient, LstmShape, LstmTape, LstmWeights};
 use crate::error::{Check, Result};
-use crate::gemm::{Mat, Threads, Update, product};
+use crate::gemm::{Mat, Right, Threads, Update, product, product_packed};
 use crate::scratch::with_scratch;
 
-/// Examples that one task takes: few enough for many tasks, enough to make a recurrent product worth its weights.
+/// Examples that one task takes: enough to make a recurrent product worth its weights.
 const MIN_BLOCK: usize = 8;
 const MAX_BLOCK: usize = 64;
-const NUM_BLOCKS: usize = 8;
+/// Tasks for each thread, so that one that is held up elsewhere is helped.
+const BLOCKS_PER_THREAD: usize = 2;
 
 /// Lengths that follow from a checked shape.
 #[derive(Clone, Copy)]
@@ -33,7 +34,9 @@ impl Plan {
         check.len("recurrent", weights.recurrent, check.product(&[hidden, width])?)?;
         weights.bias.map_or(Ok(()), |bias| check.len("bias", bias, width))?;
         weights.flip.map_or(Ok(()), |flip| flip.check(check, shape, width))?;
-        let block = batch.div_ceil(NUM_BLOCKS).clamp(MIN_BLOCK, MAX_BLOCK);
+        // An example's numbers do not depend on the block it is in.
+        let num_blocks = BLOCKS_PER_THREAD * rayon::current_num_threads();
+        let block = batch.div_ceil(num_blocks).clamp(MIN_BLOCK, MAX_BLOCK);
         Ok(Self { shape, steps, width, block })
     }
 
@@ -75,7 +78,7 @@ pub(super) struct ForwardBlock<'a> {
 
 impl ForwardBlock<'_> {
     /// From the first step to the last.
-    pub fn run(self, recurrent: Mat<'_>, bias: &[f32], flip: Option<BlockFlip<'_>>) -> Result<()> {
+    pub fn run(self, recurrent: Right<'_>, bias: &[f32], flip: Option<BlockFlip<'_>>) -> Result<()> {
         let Self { gates, deviations, cells, hidden } = self;
         let num_hidden = bias.len() / 4;
         let mut deviations = deviations.into_iter();
@@ -83,7 +86,7 @@ impl ForwardBlock<'_> {
         for ((gates, cells), hidden) in gates.into_iter().zip(cells).zip(hidden) {
             if let Some((_, hidden_before)) = before {
                 let hidden_before = Mat::new(hidden_before, hidden.len() / num_hidden, num_hidden)?;
-                product(gates, hidden_before, recurrent, Update::Accumulate, Threads::One)?;
+                product_packed(gates, hidden_before, recurrent, Update::Accumulate, Threads::One)?;
             }
             if let (Some(flip), Some(deviation)) = (&flip, deviations.next()) {
                 flip.add(gates, deviation, before.map(|(_, hidden)| hidden))?;
@@ -115,7 +118,7 @@ impl BackwardBlock<'_> {
         self,
         dhidden: HiddenGradient<'_>,
         tape: LstmTape<'_>,
-        recurrent_t: Mat<'_>,
+        recurrent_t: Right<'_>,
         flip: Option<BlockFlip<'_>>,
         plan: &Plan,
     ) -> Result<()> {
@@ -140,7 +143,8 @@ impl BackwardBlock<'_> {
                 let cells_before = if t == 0 { &zeros } else { &tape.cells[part(t - 1, num_hidden)] };
                 let (gates, cells) = (&tape.gates[part(t, plan.width)], &tape.cells[part(t, num_hidden)]);
                 step_rows_backward(dgates, dc, dh, gates, cells, cells_before, num_hidden);
-                product(dh, Mat::new(dgates, num_rows, plan.width)?, recurrent_t, Update::Overwrite, Threads::One)?;
+                let dgates_here = Mat::new(dgates, num_rows, plan.width)?;
+                product_packed(dh, dgates_here, recurrent_t, Update::Overwrite, Threads::One)?;
                 if let (Some(flip), Some(signed)) = (&flip, signed.next()) {
                     flip.add_backward(dh, signed, deviation, dgates)?;
                 }

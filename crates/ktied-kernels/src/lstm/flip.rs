@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::LstmShape;
 use super::block::Plan;
 use crate::error::{Check, Result};
-use crate::gemm::{Mat, Threads, Update, product};
+use crate::gemm::{Mat, Right, Threads, Update, product, product_packed};
 use crate::scratch::with_scratch;
 use crate::simd::vectorized;
 
@@ -53,12 +53,15 @@ impl<'a> LstmFlip<'a> {
         Ok(out)
     }
 
-    /// What the examples from `first` on need of it.
-    pub(super) fn of_block(&self, first: usize, plan: &Plan) -> BlockFlip<'a> {
+    /// What the examples from `first` on need of it, with Δrecurrent packed, or its transpose going back.
+    pub(super) fn of_block<'b>(&self, recurrent: Right<'b>, first: usize, plan: &Plan) -> BlockFlip<'b>
+    where
+        'a: 'b,
+    {
         let (hidden, width) = (plan.shape.hidden, plan.width);
         let rows = first..plan.shape.batch.min(first + plan.block);
         BlockFlip {
-            recurrent: self.recurrent,
+            recurrent,
             hidden_signs: &self.hidden_signs[rows.start * hidden..rows.end * hidden],
             gate_signs: &self.gate_signs[rows.start * width..rows.end * width],
             num_rows: rows.len(),
@@ -96,7 +99,7 @@ impl<'a> LstmFlip<'a> {
 /// Flipout of a block of examples.
 pub(super) struct BlockFlip<'a> {
     /// Δrecurrent going forward, its transpose going back.
-    recurrent: &'a [f32],
+    recurrent: Right<'a>,
     hidden_signs: &'a [f32],
     gate_signs: &'a [f32],
     num_rows: usize,
@@ -105,13 +108,12 @@ pub(super) struct BlockFlip<'a> {
 impl BlockFlip<'_> {
     /// gates += r∘(deviation + (h₋₁∘s')·Δrecurrent); `deviation` is the input's share.
     pub fn add(&self, gates: &mut [f32], deviation: &mut [f32], hidden_before: Option<&[f32]>) -> Result<()> {
-        let (num_hidden, width) = self.sizes();
+        let (num_hidden, _) = self.sizes();
         if let Some(hidden) = hidden_before {
             with_scratch(hidden.len(), |scratch| {
                 multiply(scratch, hidden, self.hidden_signs);
                 let hidden = Mat::new(scratch, self.num_rows, num_hidden)?;
-                let recurrent = Mat::new(self.recurrent, num_hidden, width)?;
-                product(deviation, hidden, recurrent, Update::Accumulate, Threads::One)
+                product_packed(deviation, hidden, self.recurrent, Update::Accumulate, Threads::One)
             })?;
         }
         multiply_add(gates, deviation, self.gate_signs);
@@ -120,10 +122,10 @@ impl BlockFlip<'_> {
 
     /// signed = r∘dz, and dh += s'∘(signed·Δrecurrentᵀ), for which `share` is room.
     pub fn add_backward(&self, dh: &mut [f32], signed: &mut [f32], share: &mut [f32], dgates: &[f32]) -> Result<()> {
-        let (num_hidden, width) = self.sizes();
+        let (_, width) = self.sizes();
         multiply(signed, dgates, self.gate_signs);
-        let recurrent_t = Mat::new(self.recurrent, width, num_hidden)?;
-        product(share, Mat::new(signed, self.num_rows, width)?, recurrent_t, Update::Overwrite, Threads::One)?;
+        let signed = Mat::new(signed, self.num_rows, width)?;
+        product_packed(share, signed, self.recurrent, Update::Overwrite, Threads::One)?;
         multiply_add(dh, share, self.hidden_signs);
         Ok(())
     }

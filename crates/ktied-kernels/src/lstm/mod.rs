@@ -14,8 +14,8 @@ pub use self::flip::{LstmFlip, LstmFlipGrads};
 
 use self::block::{BackwardBlock, ForwardBlock, Plan};
 use crate::error::{Check, Result};
-use crate::gemm::{Mat, Threads, Update, product};
-use crate::rows::{column_sums, transposed};
+use crate::gemm::{Mat, Right, Threads, Update, product};
+use crate::rows::column_sums;
 
 /// Sizes of a sequence and its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +41,14 @@ pub struct LstmWeights<'a> {
     pub bias: Option<&'a [f32]>,
     /// What Flipout adds.
     pub flip: Option<LstmFlip<'a>>,
+}
+
+impl<'a> LstmWeights<'a> {
+    /// The recurrent weights, and Flipout's perturbation of them, which is empty without Flipout.
+    fn recurrent_matrices(&self, plan: &Plan) -> Result<[Mat<'a>; 2]> {
+        let of = |weights| Mat::new(weights, plan.shape.hidden, plan.width);
+        Ok([of(self.recurrent)?, self.flip.map_or(Mat::new(&[], 0, 0), |flip| of(flip.recurrent))?])
+    }
 }
 
 /// What [`forward`] writes.
@@ -124,16 +132,21 @@ pub fn forward(tape: LstmTapeMut<'_>, x: &[f32], weights: LstmWeights<'_>, shape
     product(gates, Mat::new(x, plan.steps, shape.inputs)?, kernel, Update::Overwrite, Threads::All)?;
     let mut deviations = weights.flip.map_or(Ok(Vec::new()), |flip| flip.of_inputs(x, &plan))?;
 
-    let recurrent = Mat::new(weights.recurrent, shape.hidden, plan.width)?;
     let zeros = vec![0.0; plan.width];
     let bias = weights.bias.unwrap_or(&zeros);
     let (gates, deviations) = (plan.split(gates, plan.width), plan.split(&mut deviations, plan.width));
     let (cells, hidden) = (plan.split(cells, shape.hidden), plan.split(hidden, shape.hidden));
     let states = cells.into_par_iter().zip(hidden);
     let blocks = gates.into_par_iter().zip(deviations).zip(states).enumerate();
-    blocks.try_for_each(|(index, ((gates, deviations), (cells, hidden)))| {
-        let flip = weights.flip.map(|flip| flip.of_block(index * plan.block, &plan));
-        ForwardBlock { gates, deviations, cells, hidden }.run(recurrent, bias, flip)
+    let [recurrent, deviation] = weights.recurrent_matrices(&plan)?;
+    // Packed once for all steps.
+    Right::with(recurrent, true, |recurrent| {
+        Right::with(deviation, true, |deviation| {
+            blocks.try_for_each(|(index, ((gates, deviations), (cells, hidden)))| {
+                let flip = weights.flip.map(|flip| flip.of_block(deviation, index * plan.block, &plan));
+                ForwardBlock { gates, deviations, cells, hidden }.run(recurrent, bias, flip)
+            })
+        })
     })
 }
 
@@ -223,15 +236,15 @@ fn gates_backward(
     weights: &LstmWeights<'_>,
     plan: &Plan,
 ) -> Result<()> {
-    let num_hidden = plan.shape.hidden;
-    // Transposed once: as it lies, every step's product would have to transpose it again.
-    let recurrent_t = transposed(weights.recurrent, num_hidden, plan.width);
-    let recurrent_t = Mat::new(&recurrent_t, plan.width, num_hidden)?;
-    let flip_t = weights.flip.map_or(Vec::new(), |flip| transposed(flip.recurrent, num_hidden, plan.width));
+    let [recurrent, deviation] = weights.recurrent_matrices(plan)?;
     let blocks = plan.split(dgates, plan.width).into_par_iter().zip(plan.split(signed, plan.width));
-    blocks.enumerate().try_for_each(|(index, (dgates, signed))| {
-        let first = index * plan.block;
-        let flip = weights.flip.map(|flip| LstmFlip { recurrent: &flip_t, ..flip }.of_block(first, plan));
-        BackwardBlock { dgates, signed, first }.run(dhidden, tape, recurrent_t, flip, plan)
+    Right::with(recurrent.t(), true, |recurrent_t| {
+        Right::with(deviation.t(), true, |deviation_t| {
+            blocks.enumerate().try_for_each(|(index, (dgates, signed))| {
+                let first = index * plan.block;
+                let flip = weights.flip.map(|flip| flip.of_block(deviation_t, first, plan));
+                BackwardBlock { dgates, signed, first }.run(dhidden, tape, recurrent_t, flip, plan)
+            })
+        })
     })
 }

@@ -81,8 +81,10 @@ pub fn assert_same_bits_on_any_level(what: &str, f: impl Fn() -> Vec<f32>) {
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     simd::select(Level::Baseline);
     let narrow = bits(&f());
-    simd::select(Level::Avx2);
-    assert!(narrow == bits(&f()), "{what}: the instruction sets give different bits");
+    for level in [Level::Avx2, Level::Avx512] {
+        let level = simd::select(level);
+        assert!(narrow == bits(&f()), "{what}: {level:?} gives other bits than the baseline");
+    }
 }
 
 /// a·b in double precision, a: [rows, inner], b: [inner, cols].

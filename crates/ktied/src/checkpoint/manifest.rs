@@ -55,6 +55,7 @@ pub fn instruction_set() -> String {
     let level = match simd::active() {
         Level::Baseline => "baseline",
         Level::Avx2 => "avx2",
+        Level::Avx512 => "avx512",
     };
     let mut words = vec![std::env::consts::ARCH, level];
     // The products use more than our kernels where the machine has it.

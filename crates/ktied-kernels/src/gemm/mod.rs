@@ -1,8 +1,17 @@
-//! Matrix products on checked views; the only file that calls the `gemm` crate.
+//! Matrix products on checked views.
+//!
+//! Every sum is made in blocks of neighbouring terms whose size depends on the number of terms alone, a block in order and the
+//! blocks in order, so that its bits depend neither on the number of threads nor on what else is computed. Processors that round
+//! a product and a sum once (AVX2 with FMA, AVX-512) all have the same bits.
 
-use gemm::Parallelism;
+mod blocked;
+mod pack;
+pub(crate) mod tile;
+mod vector;
 
 use crate::error::{Check, Result};
+pub(crate) use pack::Right;
+use tile::{Engine, Left};
 
 /// A read-only matrix in a slice, row-major or, after [`Mat::t`], column-major.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +44,17 @@ impl<'a> Mat<'a> {
         let end = check.product(&[rows.saturating_sub(1), row_stride])?.saturating_add(cols);
         check.size("data", data.len(), rows == 0 || data.len() >= end, "long enough for its rows")?;
         Ok(Self { data, rows, cols, row_stride, col_stride: 1 })
+    }
+
+    /// `rows` rows from `first_row` on, and `cols` columns from `first_col` on, which must be there.
+    fn part(self, first_row: usize, rows: usize, first_col: usize, cols: usize) -> Self {
+        let data = &self.data[first_row * self.row_stride + first_col * self.col_stride..];
+        Self { data, rows, cols, ..self }
+    }
+
+    /// Its rows as those of a left operand.
+    fn left(self) -> Left {
+        if self.col_stride == 1 { Left::rows(self.row_stride) } else { Left::Neighbours { stride: self.col_stride } }
     }
 
     /// The transpose, without moving anything.
@@ -91,34 +111,29 @@ pub fn product(dst: &mut [f32], a: Mat<'_>, b: Mat<'_>, update: Update, threads:
         }
         return Ok(());
     }
-    let parallelism = match threads {
-        Threads::One => Parallelism::None,
-        Threads::All => Parallelism::Rayon(0),
-    };
-    // SAFETY: `Mat`'s constructors proved that every (row, column) of a and b lies inside its slice, `dst` has
-    // rows·cols elements and, being a unique borrow, overlaps neither.
-    unsafe {
-        gemm::gemm(
-            rows,
-            cols,
-            inner,
-            dst.as_mut_ptr(),
-            1,
-            cols as isize,
-            update == Update::Accumulate,
-            a.data.as_ptr(),
-            a.col_stride as isize,
-            a.row_stride as isize,
-            b.data.as_ptr(),
-            b.col_stride as isize,
-            b.row_stride as isize,
-            1.0,
-            1.0,
-            false,
-            false,
-            false,
-            parallelism,
-        );
+    blocked::multiply(Engine::widest(), dst, a, b, update, threads);
+    Ok(())
+}
+
+/// dst = a·b or dst += a·b, with b packed before, for products that share it.
+///
+/// # Errors
+/// If the sizes do not fit.
+pub(crate) fn product_packed(
+    dst: &mut [f32],
+    a: Mat<'_>,
+    b: Right<'_>,
+    update: Update,
+    threads: Threads,
+) -> Result<()> {
+    let check = Check("product");
+    let (inner, cols) = b.shape();
+    check.size("rows of b", inner, inner == a.cols, "the number of columns of a")?;
+    check.len("dst", dst, check.product(&[a.rows, cols])?)?;
+    if !dst.is_empty() && inner > 0 {
+        blocked::multiply_packed(dst, a, b, update, threads);
+    } else if update == Update::Overwrite {
+        dst.fill(0.0);
     }
     Ok(())
 }
