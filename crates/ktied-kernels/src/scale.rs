@@ -160,6 +160,10 @@ pub(crate) fn scale_run(out: &mut [f32], u: &[f32], v: &[f32], num_cols: usize, 
     match *u {
         [a] => out.iter_mut().zip(run(0)).for_each(|(o, v0)| *o = a * v0),
         [a, b] => out.iter_mut().zip(run(0).iter().zip(run(1))).for_each(|(o, (v0, v1))| *o = a * v0 + b * v1),
+        [a, b, c] => {
+            let operands = out.iter_mut().zip(run(0).iter().zip(run(1)).zip(run(2)));
+            operands.for_each(|(o, ((v0, v1), v2))| *o = a * v0 + b * v1 + c * v2);
+        }
         _ => {
             out.fill(0.0);
             for (a, &u) in u.iter().enumerate() {

@@ -121,8 +121,8 @@ fn layer(x: &[f32]) -> LocalLayer<'_> {
 
 fn local_k_tied_cases() -> Vec<Case> {
     let (x, d_y, tied) = (random(B * M, 1), random(B * N, 2), Tied::new());
-    let (mut y, mut tape) = (vec![0.0; B * N], vec![0.0; B * R]);
-    let (x_b, tied_b, tape_b) = (x.clone(), tied.clone(), vec![0.1; B * R]);
+    let (mut y, mut tape) = (vec![0.0; B * N], vec![0.0; B * (R + N)]);
+    let (x_b, tied_b, tape_b) = (x.clone(), tied.clone(), vec![0.1; B * (R + N)]);
     let (mut d_x, mut d_u, mut d_v) = (vec![0.0; B * M], vec![0.0; M * K], vec![0.0; N * K]);
     vec![
         Case::new("local 2-tied 1024x784x400", floats(B * M + 2 * B * N), move || {

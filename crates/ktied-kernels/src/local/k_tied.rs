@@ -2,13 +2,12 @@
 
 use rayon::prelude::*;
 
-use super::{LocalLayer, add, add_noise, variance_grad};
-use crate::NoiseKey;
+use super::{LocalLayer, add, add_noise, multiply};
 use crate::error::{Check, Result};
 use crate::noise::{GROUP, for_each_normal_group};
-use crate::par::{add_in_order, rows_per_chunk};
+use crate::par::{LANES, add_in_order, rows_per_chunk, sum_lanes};
 use crate::rows::finish;
-use crate::scale::{Factors, LogFactors, add_run_backward, dot, row_runs, scale_run};
+use crate::scale::{Factors, LogFactors, add_run_backward, row_runs, scale_run};
 use crate::simd::vectorized;
 
 /// P and Q of σ² = P Qᵀ, both transposed so that one pair of factors is one run of memory.
@@ -52,10 +51,10 @@ impl Pairs {
 
 /// Adds the noise of a k-tied dense layer to its mean activations: y ← act(y + √((x²P)Qᵀ + σ_b² + 1e-12) ∘ ε).
 ///
-/// `tape` receives x²P, all that the backward pass needs besides the inputs.
+/// `tape` receives x²P and the slopes of the sums by their variances, ε/(2√var): all that the backward pass needs besides the inputs.
 ///
 /// # Shapes
-/// - y: `[B, N]`, holding the means; tape: `[B, R]`
+/// - y: `[B, N]`, holding the means; tape: `[B, R]`, then `[B, N]`
 ///
 /// # Errors
 /// If the lengths do not fit the factors.
@@ -65,24 +64,22 @@ pub fn k_tied(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, factors: L
     let (m, n, r) = (factors.num_rows, factors.num_cols, num_pairs(check, factors, batch)?);
     check.len("y", y, batch * n)?;
     check.len("x", x, batch * m)?;
-    check.len("tape", tape, batch * r)?;
+    check.len("tape", tape, batch * (r + n))?;
     let bias = layer.bias_variance(check, n)?;
     let pairs = Pairs::new(&factors.exp(), m);
-    let rows = rows_per_chunk(m);
-    tape.par_chunks_mut(rows * r).enumerate().for_each(|(c, tape)| {
-        for (i, z) in tape.chunks_exact_mut(r).enumerate() {
-            project_squares(z, &x[(c * rows + i) * m..][..m], &pairs.p);
-        }
-    });
-    let chunk = rows_per_chunk(n) * n;
-    y.par_chunks_mut(chunk.max(1)).enumerate().for_each(|(c, y)| {
+    let (projected, slopes) = tape.split_at_mut(batch * r);
+    let rows = rows_per_chunk(m.max(n));
+    let chunk = (rows * n).max(1);
+    let outputs = y.par_chunks_mut(chunk).zip(slopes.par_chunks_mut(chunk));
+    projected.par_chunks_mut(rows * r).zip(outputs).enumerate().for_each(|(c, (projected, (y, slopes)))| {
+        project_squares(projected, &x[c * rows * m..][..projected.len() / r * m], &pairs.p, r);
         let base = first + c * chunk;
         for_each_normal_group(key, base..base + y.len(), |at, eps| {
-            let mut variance = [0.0; GROUP];
-            variance_group(&mut variance[..eps.len()], at - first, tape, &pairs.q, &bias, n, r);
-            let y = &mut y[at - base..][..eps.len()];
-            add_noise(y, &variance, eps);
-            finish(y, None, activation);
+            let here = at - base..at - base + eps.len();
+            let variance = &mut slopes[here.clone()];
+            variance_group(variance, here.start, projected, &pairs.q, &bias, n, r);
+            add_noise(&mut y[here.clone()], variance, eps);
+            finish(&mut y[here], None, activation);
         });
     });
     Ok(())
@@ -104,7 +101,7 @@ pub struct KTiedLocalGrads<'a> {
 /// Gradients of [`k_tied`]. With dz the gradient of the sums and G = dz∘ε/(2√var): dQ = Gᵀ(x²P), d(x²P) = GQ, dx = 2x∘(d(x²P)Pᵀ), dP = (x²)ᵀd(x²P).
 ///
 /// # Shapes
-/// - dz: `[B, N]`; tape: `[B, R]` as the forward pass left it
+/// - dz: `[B, N]`; tape: as the forward pass left it
 ///
 /// # Errors
 /// If the lengths do not fit the factors.
@@ -116,20 +113,21 @@ pub fn k_tied_backward(
     factors: LogFactors<'_>,
 ) -> Result<()> {
     let check = Check("local_k_tied_backward");
-    let LocalLayer { x, batch, key, first, .. } = layer;
+    let LocalLayer { x, batch, .. } = layer;
     let (m, n, r) = (factors.num_rows, factors.num_cols, num_pairs(check, factors, batch)?);
     check.len("dz", dz, batch * n)?;
     check.len("x", x, batch * m)?;
-    check.len("tape", tape, batch * r)?;
+    check.len("tape", tape, batch * (r + n))?;
     grads.x.as_ref().map_or(Ok(()), |d_x| check.len("grads.x", d_x, batch * m))?;
     check.len("grads.log_u", grads.log_u, factors.log_u.len())?;
     check.len("grads.log_v", grads.log_v, factors.log_v.len())?;
-    let bias_variance = layer.bias_variance(check, n)?;
+    layer.bias.map_or(Ok(()), |bias| check.len("bias.raw", bias.raw, n))?;
     if let Some(d) = &grads.bias_raw {
         check.len("grads.bias_raw", d, n)?;
     }
     let pairs = Pairs::new(&factors.exp(), m);
-    let side = Side { dz, tape, x, bias: &bias_variance, key, first, pairs: &pairs };
+    let (projected, slopes) = tape.split_at(batch * r);
+    let side = Side { dz, projected, slopes, x, pairs: &pairs };
     let [d_p, d_q, d_bias] = side.backward(grads.x, batch);
     pairs.backward(grads.log_u, &pairs.p, &d_p, m, factors.rank);
     pairs.backward(grads.log_v, &pairs.q, &d_q, n, factors.rank);
@@ -144,7 +142,7 @@ fn num_pairs(check: Check, factors: LogFactors<'_>, batch: usize) -> Result<usiz
     factors.check(check)?;
     let r = check.product(&[factors.rank, factors.rank + 1])? / 2;
     check.product(&[batch, factors.num_rows])?;
-    check.product(&[batch, factors.num_cols])?;
+    check.product(&[batch, factors.num_cols.saturating_add(r)])?;
     check.product(&[batch.max(factors.num_rows).max(factors.num_cols), r])?;
     Ok(r)
 }
@@ -152,11 +150,9 @@ fn num_pairs(check: Check, factors: LogFactors<'_>, batch: usize) -> Result<usiz
 /// What the backward pass reads.
 struct Side<'a> {
     dz: &'a [f32],
-    tape: &'a [f32],
+    projected: &'a [f32],
+    slopes: &'a [f32],
     x: &'a [f32],
-    bias: &'a [f32],
-    key: NoiseKey,
-    first: usize,
     pairs: &'a Pairs,
 }
 
@@ -179,13 +175,10 @@ impl Side<'_> {
                 let (mut d_q, mut d_bias) = (vec![0.0; r * n], vec![0.0; n]);
                 let d_z = self.output_side(examples.clone(), &mut d_q, &mut d_bias);
                 let mut d_p = vec![0.0; r * m];
-                for (i, b) in examples.enumerate() {
-                    let x = &self.x[b * m..(b + 1) * m];
-                    let d_z = &d_z[i * r..(i + 1) * r];
-                    project_back(&mut d_p, x, d_z);
-                    if let Some(d_x) = &mut d_x {
-                        add_unprojected(&mut d_x[i * m..(i + 1) * m], x, d_z, &self.pairs.p);
-                    }
+                let x = &self.x[examples.start * m..examples.end * m];
+                project_back(&mut d_p, x, &d_z, r);
+                if let Some(d_x) = &mut d_x {
+                    add_unprojected(d_x, x, &d_z, &self.pairs.p, r);
                 }
                 [d_p, d_q, d_bias]
             })
@@ -201,29 +194,57 @@ impl Side<'_> {
     fn output_side(&self, examples: std::ops::Range<usize>, d_q: &mut [f32], d_bias: &mut [f32]) -> Vec<f32> {
         let (n, r) = (self.pairs.num_cols, self.pairs.count());
         let mut d_z = vec![0.0; examples.len() * r];
-        let range = self.first + examples.start * n..self.first + examples.end * n;
-        for_each_normal_group(self.key, range, |at, eps| {
-            let first = at - self.first;
-            let mut buffer = [0.0; GROUP];
-            let grad = &mut buffer[..eps.len()];
-            variance_group(grad, first, self.tape, &self.pairs.q, self.bias, n, r);
-            variance_grad(grad, &self.dz[first..first + eps.len()], eps);
-            output_group(&mut d_z, d_q, d_bias, grad, first, examples.start, self.tape, &self.pairs.q, n, r);
-        });
+        let mut buffer = [0.0; GROUP];
+        for first in (examples.start * n..examples.end * n).step_by(GROUP) {
+            let here = first..(examples.end * n).min(first + GROUP);
+            let grad = &mut buffer[..here.len()];
+            multiply(grad, &self.dz[here.clone()], &self.slopes[here]);
+            output_group(&mut d_z, d_q, d_bias, grad, first, examples.start, self.projected, &self.pairs.q, n, r);
+        }
         d_z
     }
 }
 
+/// Σᵢ xᵢ² pᵢ of N neighbouring rows of p: side by side, because one sum would wait for itself.
+#[inline(always)]
+fn square_dots<const N: usize>(z: &mut [f32], x: &[f32], p: &[f32]) {
+    let m = x.len();
+    let rows: [&[f32]; N] = std::array::from_fn(|r| &p[r * m..(r + 1) * m]);
+    let (blocks, rest) = x.as_chunks::<LANES>();
+    let mut lanes = [[0.0; LANES]; N];
+    for (i, x) in blocks.iter().enumerate() {
+        let squares = x.map(|x| x * x);
+        for r in 0..N {
+            let p = &rows[r][i * LANES..][..LANES];
+            for l in 0..LANES {
+                lanes[r][l] += squares[l] * p[l];
+            }
+        }
+    }
+    for r in 0..N {
+        let p = &rows[r][m - rest.len()..];
+        lanes[r].iter_mut().zip(rest.iter().zip(p)).for_each(|(l, (x, p))| *l += x * x * p);
+        z[r] = sum_lanes(lanes[r]);
+    }
+}
+
+/// Pairs of factors, or examples, that are taken at once.
+const AT_ONCE: usize = 4;
+
 vectorized! {
-    /// zᵣ = Σᵢ xᵢ² pᵣᵢ
-    fn project_squares(z: &mut [f32], x: &[f32], p: &[f32]) {
-        z.fill(0.0);
-        let mut squares = [0.0; GROUP];
-        for (g, group) in x.chunks(GROUP).enumerate() {
-            let squares = &mut squares[..group.len()];
-            squares.iter_mut().zip(group).for_each(|(s, x)| *s = x * x);
-            for (r, z) in z.iter_mut().enumerate() {
-                *z += dot(squares, &p[r * x.len() + g * GROUP..][..group.len()]);
+    /// zᵣ = Σᵢ xᵢ² pᵣᵢ of every example.
+    fn project_squares(z: &mut [f32], x: &[f32], p: &[f32], r: usize) {
+        let m = p.len() / r;
+        for (b, z) in z.chunks_exact_mut(r).enumerate() {
+            let x = &x[b * m..(b + 1) * m];
+            for (group, z) in z.chunks_mut(AT_ONCE).enumerate() {
+                let p = &p[group * AT_ONCE * m..];
+                match z.len() {
+                    1 => square_dots::<1>(z, x, p),
+                    2 => square_dots::<2>(z, x, p),
+                    3 => square_dots::<3>(z, x, p),
+                    _ => square_dots::<AT_ONCE>(z, x, p),
+                }
             }
         }
     }
@@ -265,21 +286,49 @@ vectorized! {
         }
     }
 
-    /// dpᵣᵢ += dzᵣ xᵢ²
-    fn project_back(d_p: &mut [f32], x: &[f32], d_z: &[f32]) {
-        for (d_p, &d_z) in d_p.chunks_exact_mut(x.len().max(1)).zip(d_z) {
-            d_p.iter_mut().zip(x).for_each(|(d, x)| *d += d_z * (x * x));
+    /// dpᵣᵢ += Σ dzᵣ xᵢ² over examples.
+    fn project_back(d_p: &mut [f32], x: &[f32], d_z: &[f32], r: usize) {
+        let m = d_p.len() / r;
+        if m == 0 {
+            return;
+        }
+        for (x, d_z) in x.chunks(AT_ONCE * m).zip(d_z.chunks(AT_ONCE * r)) {
+            for (pair, d_p) in d_p.chunks_exact_mut(m).enumerate() {
+                if d_z.len() == AT_ONCE * r {
+                    let [a, b, c, d] = std::array::from_fn(|row| d_z[row * r + pair]);
+                    let (ab, cd) = x.split_at(2 * m);
+                    let ((xa, xb), (xc, xd)) = (ab.split_at(m), cd.split_at(m));
+                    let operands = d_p.iter_mut().zip(xa.iter().zip(xb)).zip(xc.iter().zip(xd));
+                    operands.for_each(|((d_p, (xa, xb)), (xc, xd))| {
+                        *d_p += (a * (xa * xa) + b * (xb * xb)) + (c * (xc * xc) + d * (xd * xd));
+                    });
+                } else {
+                    for (x, z) in x.chunks_exact(m).zip(d_z.chunks_exact(r)) {
+                        let z = z[pair];
+                        d_p.iter_mut().zip(x).for_each(|(d, x)| *d += z * (x * x));
+                    }
+                }
+            }
         }
     }
 
-    /// dxᵢ += 2xᵢ Σᵣ dzᵣ pᵣᵢ
-    fn add_unprojected(d_x: &mut [f32], x: &[f32], d_z: &[f32], p: &[f32]) {
-        let m = x.len();
+    /// dxᵢ += 2xᵢ Σᵣ dzᵣ pᵣᵢ of every example.
+    fn add_unprojected(d_x: &mut [f32], x: &[f32], d_z: &[f32], p: &[f32], r: usize) {
+        let m = p.len() / r;
         let mut slope = [0.0; GROUP];
-        for (g, (d_x, x)) in d_x.chunks_mut(GROUP).zip(x.chunks(GROUP)).enumerate() {
-            let slope = &mut slope[..x.len()];
-            scale_run(slope, d_z, p, m, g * GROUP);
-            d_x.iter_mut().zip(x.iter().zip(slope)).for_each(|(d, (x, s))| *d += *s * (2.0 * x));
+        for (b, d_z) in d_z.chunks_exact(r).enumerate() {
+            let (d_x, x) = (&mut d_x[b * m..(b + 1) * m], &x[b * m..(b + 1) * m]);
+            if let [a, b, c] = *d_z {
+                let ((pa, pb), pc) = (p.split_at(m), &p[2 * m..]);
+                let operands = d_x.iter_mut().zip(x).zip(pa.iter().zip(&pb[..m]).zip(pc));
+                operands.for_each(|((d, x), ((pa, pb), pc))| *d += (a * pa + b * pb + c * pc) * (2.0 * x));
+                continue;
+            }
+            for (g, (d_x, x)) in d_x.chunks_mut(GROUP).zip(x.chunks(GROUP)).enumerate() {
+                let slope = &mut slope[..x.len()];
+                scale_run(slope, d_z, p, m, g * GROUP);
+                d_x.iter_mut().zip(x.iter().zip(slope)).for_each(|(d, (x, s))| *d += *s * (2.0 * x));
+            }
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{LocalLayer, RawScale, add_noise, square, variance_grad};
-use crate::NoiseKey;
+use super::{LocalLayer, RawScale, add_noise, multiply, square};
 use crate::activation::Activation;
 use crate::error::{Check, Result};
 use crate::gemm::{Mat, Threads, Update, product};
@@ -16,7 +15,7 @@ use crate::simd::vectorized;
 
 /// Adds the noise of a mean-field dense layer to its mean activations: y ← act(y + √(x²σ² + σ_b² + 1e-12) ∘ ε).
 ///
-/// `tape` receives the variances, which the backward pass needs.
+/// `tape` receives the slopes of the sums by their variances, ε/(2√var), which are all that the backward pass needs of the noise.
 ///
 /// # Shapes
 /// - y, tape: `[B, N]`, y holding the means; scale: `[M, N]`
@@ -32,11 +31,11 @@ pub fn mean_field(y: &mut [f32], tape: &mut [f32], layer: LocalLayer<'_>, scale:
     let (x_squares, variances) = (squares(x), scale_squares(scale));
     product(tape, Mat::new(&x_squares, batch, m)?, Mat::new(&variances, m, n)?, Update::Overwrite, Threads::All)?;
     finish_all(tape, Some(&bias), Activation::Identity);
-    y.par_chunks_mut(CHUNK).zip(tape.par_chunks(CHUNK)).enumerate().for_each(|(c, (y, variance))| {
+    y.par_chunks_mut(CHUNK).zip(tape.par_chunks_mut(CHUNK)).enumerate().for_each(|(c, (y, variance))| {
         let base = first + c * CHUNK;
         for_each_normal_group(key, base..base + y.len(), |at, eps| {
             let here = at - base..at - base + eps.len();
-            add_noise(&mut y[here.clone()], &variance[here.clone()], eps);
+            add_noise(&mut y[here.clone()], &mut variance[here.clone()], eps);
             finish(&mut y[here], None, activation);
         });
     });
@@ -69,12 +68,12 @@ pub fn mean_field_backward(
     scale: RawScale<'_>,
 ) -> Result<()> {
     let check = Check("local_mean_field_backward");
-    let LocalLayer { x, batch, key, first, .. } = layer;
+    let LocalLayer { x, batch, .. } = layer;
     let (m, n) = sizes(check, batch, x, dz, scale.raw)?;
     check.len("tape", tape, dz.len())?;
     grads.x.as_ref().map_or(Ok(()), |d_x| check.len("grads.x", d_x, x.len()))?;
     check.len("grads.raw_scale", grads.raw_scale, scale.raw.len())?;
-    let grad = variance_grads(tape, dz, key, first);
+    let grad = variance_grads(tape, dz);
     let grad_rows = Mat::new(&grad, batch, n)?;
     let (x_squares, variances) = (squares(x), scale_squares(scale));
     product(grads.raw_scale, Mat::new(&x_squares, batch, m)?.t(), grad_rows, Update::Overwrite, Threads::All)?;
@@ -121,15 +120,10 @@ fn scale_squares(scale: RawScale<'_>) -> Vec<f32> {
 }
 
 /// G = dL/dvariance, `[B, N]`.
-fn variance_grads(tape: &[f32], dz: &[f32], key: NoiseKey, first: usize) -> Vec<f32> {
-    let mut grad = tape.to_vec();
-    grad.par_chunks_mut(CHUNK).zip(dz.par_chunks(CHUNK)).enumerate().for_each(|(c, (grad, dz))| {
-        let base = first + c * CHUNK;
-        for_each_normal_group(key, base..base + grad.len(), |at, eps| {
-            let here = at - base..at - base + eps.len();
-            variance_grad(&mut grad[here.clone()], &dz[here], eps);
-        });
-    });
+fn variance_grads(slopes: &[f32], dz: &[f32]) -> Vec<f32> {
+    let mut grad = vec![0.0; dz.len()];
+    let operands = slopes.par_chunks(CHUNK).zip(dz.par_chunks(CHUNK));
+    grad.par_chunks_mut(CHUNK).zip(operands).for_each(|(grad, (slopes, dz))| multiply(grad, dz, slopes));
     grad
 }
 

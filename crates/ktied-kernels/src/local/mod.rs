@@ -125,15 +125,18 @@ vectorized! {
         operands.for_each(|((y, mean), (sd, e))| *y = mean + sd * e);
     }
 
-    /// y += √variance ∘ ε
-    fn add_noise(y: &mut [f32], variance: &[f32], eps: &[f32]) {
-        y.iter_mut().zip(variance.iter().zip(eps)).for_each(|(y, (v, e))| *y += v.sqrt() * e);
+    /// y += √variance ∘ ε, and variance ← dy/dvariance = ε / (2√variance), so that the way back needs no noise.
+    fn add_noise(y: &mut [f32], variance: &mut [f32], eps: &[f32]) {
+        for (y, (v, e)) in y.iter_mut().zip(variance.iter_mut().zip(eps)) {
+            let sd = v.sqrt();
+            *y += sd * e;
+            *v = e * 0.5 / floored(sd);
+        }
     }
 
-    /// variance ← dL/dvariance = dy∘ε / (2√variance)
-    fn variance_grad(variance: &mut [f32], d_y: &[f32], eps: &[f32]) {
-        let operands = variance.iter_mut().zip(d_y.iter().zip(eps));
-        operands.for_each(|(v, (d, e))| *v = d * e * 0.5 / floored(v.sqrt()));
+    /// out = a∘b
+    fn multiply(out: &mut [f32], a: &[f32], b: &[f32]) {
+        out.iter_mut().zip(a.iter().zip(b)).for_each(|(o, (a, b))| *o = a * b);
     }
 
     fn add(out: &mut [f32], x: &[f32]) {

@@ -45,7 +45,7 @@ fn k_tied_noise_has_the_standard_deviation_of_the_definition() {
         let shape = (m, n, k);
         let (x, log_u, log_v, raw) = (random(b * m, 1), log_factor(m * k, 2), log_factor(n * k, 3), log_factor(n, 4));
         let mut y = vec![0.0; b * n];
-        let mut tape = vec![0.0; b * k * (k + 1) / 2];
+        let mut tape = vec![0.0; b * (k * (k + 1) / 2 + n)];
         local::k_tied(&mut y, &mut tape, layer(&x, b, Some(&raw)), factors(&log_u, &log_v, shape)).unwrap();
         let scale = k_tied_scale(&to_f64(&log_u), &to_f64(&log_v), shape);
         let expected = definition(&to_f64(&x), &scale, &bias_scale(&to_f64(&raw)), (b, m, n));
@@ -59,7 +59,7 @@ fn the_gradients_of_k_tied_noise_match_central_differences() {
         let shape = (m, n, k);
         let (x, log_u, log_v, raw) = (random(b * m, 1), log_factor(m * k, 2), log_factor(n * k, 3), log_factor(n, 4));
         let (d_y, mut y) = (random(b * n, 5), vec![0.0; b * n]);
-        let mut tape = vec![0.0; b * k * (k + 1) / 2];
+        let mut tape = vec![0.0; b * (k * (k + 1) / 2 + n)];
         let f = factors(&log_u, &log_v, shape);
         local::k_tied(&mut y, &mut tape, layer(&x, b, Some(&raw)), f).unwrap();
         let (mut d_x, mut d_u, mut d_v, mut d_raw) =
@@ -121,7 +121,7 @@ fn gradients_join_those_of_the_means_and_the_activation_comes_last() {
     let (f, scale) = (factors(&log_u, &log_v, (m, n, k)), RawScale { raw: &raw_scale, form: ScaleForm::Log });
     let (layer, dz) = (layer(&x, b, None), random(b * n, 5));
     let rectified = LocalLayer { activation: Activation::Relu, ..layer };
-    let (mut tape, mut tape_m) = (vec![0.0; b * 3], vec![0.0; b * n]);
+    let (mut tape, mut tape_m) = (vec![0.0; b * (3 + n)], vec![0.0; b * n]);
     for tied in [true, false] {
         let mut forward = |layer| {
             let mut y = random(b * n, 7);
@@ -168,7 +168,7 @@ fn a_part_of_a_batch_has_the_noise_of_the_whole() {
         let layer = LocalLayer { first: rows.start * n, ..layer(x, batch, None) };
         let (mut y, mut d_x) = (vec![0.0; batch * n], vec![0.0; batch * m]);
         if tied {
-            let (mut tape, mut d_u, mut d_v) = (vec![0.0; batch * 3], vec![0.0; m * k], vec![0.0; n * k]);
+            let (mut tape, mut d_u, mut d_v) = (vec![0.0; batch * (3 + n)], vec![0.0; m * k], vec![0.0; n * k]);
             local::k_tied(&mut y, &mut tape, layer, f).unwrap();
             let grads = KTiedLocalGrads { x: Some(&mut d_x), log_u: &mut d_u, log_v: &mut d_v, bias_raw: None };
             local::k_tied_backward(grads, dz, &tape, layer, f).unwrap();
@@ -212,7 +212,7 @@ fn noise_on_known_moments_is_mean_plus_scaled_normals() {
 fn an_all_zero_row_has_zero_gradients_not_nan() {
     let (m, n, k) = (4, 3, 2);
     let (x, log_u, log_v, d_y) = (vec![0.0; m], log_factor(m * k, 2), log_factor(n * k, 3), random(n, 4));
-    let (mut y, mut tape) = (vec![0.0; n], vec![0.0; 3]);
+    let (mut y, mut tape) = (vec![0.0; n], vec![0.0; 3 + n]);
     let f = factors(&log_u, &log_v, (m, n, k));
     local::k_tied(&mut y, &mut tape, layer(&x, 1, None), f).unwrap();
     let (mut d_x, mut d_u, mut d_v) = (vec![0.0; m], vec![1.0; m * k], vec![1.0; n * k]);
@@ -232,7 +232,7 @@ fn local_activations_have_the_distribution_of_activations_of_drawn_weights() {
     let f = factors(&log_u, &log_v, shape);
     let num_draws = 20_000;
     let (mut global, mut local_) = (Vec::new(), Vec::new());
-    let (mut w, mut y, mut tape) = (vec![0.0; m * n], vec![0.0; n], vec![0.0; 3]);
+    let (mut w, mut y, mut tape) = (vec![0.0; m * n], vec![0.0; n], vec![0.0; 3 + n]);
     for step in 0..num_draws {
         let root = NoiseKey::new(4);
         sample::k_tied(&mut w, None, f, root.child(Purpose::Weights).at(step, 0)).unwrap();
@@ -253,7 +253,7 @@ fn local_activations_have_the_distribution_of_activations_of_drawn_weights() {
 fn all_outputs(with_products: bool) -> Vec<f32> {
     let (b, m, n, k) = (200, 150, 130, 2);
     let (x, log_u, log_v, raw) = (random(b * m, 1), log_factor(m * k, 2), log_factor(n * k, 3), log_factor(n, 4));
-    let (d_y, mut y, mut tape) = (random(b * n, 5), vec![0.0; b * n], vec![0.0; b * 3]);
+    let (d_y, mut y, mut tape) = (random(b * n, 5), vec![0.0; b * n], vec![0.0; b * (3 + n)]);
     let f = factors(&log_u, &log_v, (m, n, k));
     local::k_tied(&mut y, &mut tape, layer(&x, b, Some(&raw)), f).unwrap();
     let (mut d_x, mut d_u, mut d_v, mut d_raw) = (vec![0.0; b * m], vec![0.0; m * k], vec![0.0; n * k], vec![0.0; n]);
@@ -298,10 +298,10 @@ fn local_noise_refuses_operands_that_do_not_fit() {
             .unwrap_err()
             .to_string()
     };
-    assert_eq!(run(7, 6, 6, 2), "local_k_tied: `y` must have length 8, got 7");
-    assert_eq!(run(8, 6, 5, 2), "local_k_tied: `x` must have length 6, got 5");
-    assert_eq!(run(8, 5, 6, 2), "local_k_tied: `tape` must have length 6, got 5");
-    assert_eq!(run(8, 6, 6, usize::MAX), "local_k_tied: the product of the sizes is too large");
+    assert_eq!(run(7, 14, 6, 2), "local_k_tied: `y` must have length 8, got 7");
+    assert_eq!(run(8, 14, 5, 2), "local_k_tied: `x` must have length 6, got 5");
+    assert_eq!(run(8, 6, 6, 2), "local_k_tied: `tape` must have length 14, got 6");
+    assert_eq!(run(8, 14, 6, usize::MAX), "local_k_tied: the product of the sizes is too large");
     let form = ScaleForm::Log;
     let error =
         local::mean_field(&mut [0.0; 4], &mut [0.0; 4], layer(&[0.0; 5], 2, None), RawScale { raw: &[0.0; 6], form })

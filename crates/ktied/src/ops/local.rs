@@ -195,6 +195,7 @@ fn dense_shape(x: View<'_>, loc: View<'_>) -> DenseShape {
 struct LocalKTied(Layer);
 
 impl FusedOp<6> for LocalKTied {
+    /// x²P, and the slopes of the sums by their variances.
     type Tape = Vec<f32>;
 
     fn output_shape(&self, [x, loc, u, v, bias, raw]: [&[usize]; 6]) -> Result<Vec<usize>, ShapeError> {
@@ -208,7 +209,7 @@ impl FusedOp<6> for LocalKTied {
     ) -> Result<(Vec<f32>, Vec<f32>), ShapeError> {
         let factors = log_factors(u, v);
         let mut y = self.0.means([x, loc, bias])?;
-        let mut tape = buffers::take(x.shape[0] * factors.rank * (factors.rank + 1) / 2);
+        let mut tape = buffers::take(x.shape[0] * (factors.rank * (factors.rank + 1) / 2 + factors.num_cols));
         local::k_tied(&mut y, &mut tape, self.0.noise(x, loc, raw), factors)?;
         Ok((y, buffers::keep_if(track, tape)))
     }
@@ -248,7 +249,7 @@ struct LocalMeanField {
 }
 
 impl FusedOp<5> for LocalMeanField {
-    /// The variances of the sums.
+    /// The slopes of the sums by their variances.
     type Tape = Vec<f32>;
 
     fn output_shape(&self, [x, loc, raw_scale, bias, raw]: [&[usize]; 5]) -> Result<Vec<usize>, ShapeError> {
