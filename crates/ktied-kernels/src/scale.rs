@@ -184,10 +184,55 @@ pub(crate) fn add_run_backward(
     num_cols: usize,
     col: usize,
 ) {
-    for (a, (&u, d_u)) in u.iter().zip(d_u).enumerate() {
-        let here = a * num_cols + col..a * num_cols + col + t.len();
-        *d_u += dot(t, &v[here.clone()]);
-        d_v[here].iter_mut().zip(t).for_each(|(d, t)| *d += u * t);
+    let (mut u, mut d_u, mut first) = (u, d_u, 0);
+    while !u.is_empty() {
+        let count = u.len().min(AT_ONCE);
+        let (u_here, d_u_here) = (&u[..count], &mut d_u[..count]);
+        let (v, d_v) = (&v[first * num_cols..], &mut d_v[first * num_cols..]);
+        match count {
+            1 => add_rows_backward::<1>(d_u_here, d_v, t, u_here, v, num_cols, col),
+            2 => add_rows_backward::<2>(d_u_here, d_v, t, u_here, v, num_cols, col),
+            3 => add_rows_backward::<3>(d_u_here, d_v, t, u_here, v, num_cols, col),
+            _ => add_rows_backward::<AT_ONCE>(d_u_here, d_v, t, u_here, v, num_cols, col),
+        }
+        (u, d_u, first) = (&u[count..], &mut d_u[count..], first + count);
+    }
+}
+
+/// Factors that are taken at once: one sum would wait for itself.
+pub(crate) const AT_ONCE: usize = 4;
+
+/// The same for N factors.
+#[inline(always)]
+fn add_rows_backward<const N: usize>(
+    d_u: &mut [f32],
+    d_v: &mut [f32],
+    t: &[f32],
+    u: &[f32],
+    v: &[f32],
+    num_cols: usize,
+    col: usize,
+) {
+    let (blocks, rest) = t.as_chunks::<LANES>();
+    let mut lanes = [[0.0; LANES]; N];
+    for (i, t) in blocks.iter().enumerate() {
+        for a in 0..N {
+            let here = a * num_cols + col + i * LANES;
+            let (v, d_v) = (&v[here..here + LANES], &mut d_v[here..here + LANES]);
+            for l in 0..LANES {
+                lanes[a][l] += t[l] * v[l];
+                d_v[l] += u[a] * t[l];
+            }
+        }
+    }
+    for a in 0..N {
+        let here = a * num_cols + col + t.len() - rest.len();
+        let (v, d_v) = (&v[here..], &mut d_v[here..]);
+        for (l, t) in rest.iter().enumerate() {
+            lanes[a][l] += t * v[l];
+            d_v[l] += u[a] * t;
+        }
+        d_u[a] += sum_lanes(lanes[a]);
     }
 }
 

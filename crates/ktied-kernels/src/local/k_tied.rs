@@ -7,7 +7,7 @@ use crate::error::{Check, Result};
 use crate::noise::{GROUP, for_each_normal_group};
 use crate::par::{LANES, add_in_order, rows_per_chunk, sum_lanes};
 use crate::rows::finish;
-use crate::scale::{Factors, LogFactors, add_run_backward, row_runs, scale_run};
+use crate::scale::{AT_ONCE, Factors, LogFactors, add_run_backward, row_runs, scale_run};
 use crate::simd::vectorized;
 
 /// P and Q of σ² = P Qᵀ, both transposed so that one pair of factors is one run of memory.
@@ -147,6 +147,9 @@ fn num_pairs(check: Check, factors: LogFactors<'_>, batch: usize) -> Result<usiz
     Ok(r)
 }
 
+/// Examples whose gradients are added up before they join the others'.
+const ROWS: usize = 64;
+
 /// What the backward pass reads.
 struct Side<'a> {
     dz: &'a [f32],
@@ -160,7 +163,7 @@ impl Side<'_> {
     /// Adds to dL/dx, if it is wanted, and returns [dP `[R, M]`, dQ `[R, N]`, dσ_b² `[N]`], a fixed chunk of examples at a time.
     fn backward(&self, d_x: Option<&mut [f32]>, batch: usize) -> [Vec<f32>; 3] {
         let (m, n, r) = (self.pairs.num_rows, self.pairs.num_cols, self.pairs.count());
-        let rows = rows_per_chunk(m.max(n));
+        let rows = ROWS;
         let chunks = batch.div_ceil(rows);
         let slices: Vec<Option<&mut [f32]>> = match d_x {
             // With no inputs there is nothing to write, and still a gradient for v and the bias.
@@ -227,9 +230,6 @@ fn square_dots<const N: usize>(z: &mut [f32], x: &[f32], p: &[f32]) {
         z[r] = sum_lanes(lanes[r]);
     }
 }
-
-/// Pairs of factors, or examples, that are taken at once.
-const AT_ONCE: usize = 4;
 
 vectorized! {
     /// zᵣ = Σᵢ xᵢ² pᵣᵢ of every example.
