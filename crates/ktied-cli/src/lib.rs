@@ -57,6 +57,7 @@ fn in_pool(command: &Command, args: &Args, cluster: &Arc<dyn Cluster>) -> Result
         Command::Reproduce(reproduce) => commands::reproduce::run(reproduce, args),
         Command::Params(params) => commands::params::run(params, args),
         Command::Data(data) => commands::data::run(data, args),
+        Command::Bench(args::Bench::Io(io)) => commands::bench_io::run(io, args),
         Command::Bench(args::Bench::Kernels(kernels)) => commands::bench_kernels::run(kernels, args),
         Command::Bench(args::Bench::Predict(predict)) => commands::bench_predict::run(predict, args),
         Command::Bench(args::Bench::Ranks(ranks)) => commands::bench_ranks::run(ranks, args, cluster),

@@ -214,6 +214,23 @@ fn a_reader_who_leaves_is_not_a_panic() {
 }
 
 #[test]
+fn bench_io_times_a_checkpoint_and_leaves_nothing_behind() {
+    let folder = std::env::temp_dir().join(format!("ktied-bench-io-test-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let out = folder.to_str().unwrap();
+    let report = json(&["bench", "io", "--model", "mlp", "--steps", "2", "--out", out, "--json"]);
+    // Two files of 956,820 parameters: the weights, and two moments of each.
+    let size = report["checkpoint_mb"].as_f64().unwrap();
+    assert!((11.4..13.0).contains(&size), "{report}");
+    assert!(report["save_ms"].as_f64().unwrap() > 0.0 && report["disk_ms"].as_f64().unwrap() > 0.0, "{report}");
+    assert!((0.0..=1.0).contains(&report["waiting_frac"].as_f64().unwrap()), "{report}");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the checkpoint is gone");
+    std::fs::remove_dir(&folder).unwrap();
+    let output = ktied(&["bench", "io", "--model", "mlp", "--data", "/no/such/folder", "--json"]);
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
 fn bench_predict_prints_its_fields_and_the_same_uncertainties_on_any_number_of_threads() {
     let run = |threads| {
         let args = ["bench", "predict", "--samples", "3", "--examples", "1003", "--repeats", "2", "--threads", threads];

@@ -1,5 +1,7 @@
 //! Arguments of `ktied bench`.
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
 use ktied::nn::Estimator;
 use ktied::posterior::PosteriorKind;
@@ -7,6 +9,8 @@ use ktied::posterior::PosteriorKind;
 /// `ktied bench …`
 #[derive(Debug, Subcommand)]
 pub enum Bench {
+    /// Time what is around training: data sets read, checkpoints saved, batches waited for.
+    Io(BenchIo),
     /// Time every kernel, beside the machine's own peak.
     Kernels(BenchKernels),
     /// Time predictions of many draws by the MLP on made-up data.
@@ -19,6 +23,26 @@ pub enum Bench {
     Step(BenchStep),
     /// Time sums of gradients over the processes of mpirun.
     Sum(BenchSum),
+}
+
+/// `ktied bench io`
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  ktied bench io\n  ktied bench io --model mlp --data ~/data --out /var/tmp\n  ktied bench io --model resnet18 --data ~/data --steps 10 --json"
+)]
+pub struct BenchIo {
+    /// The model that is saved, and trained on its own data set if that is there, on made-up data if not.
+    #[arg(long, value_enum, default_value_t = BenchModel::Resnet18)]
+    pub model: BenchModel,
+    /// Where the data sets are, in a folder each.
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Where the checkpoint is written, and removed again; the system's folder for such files if not given.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Steps of which the wait for data is measured.
+    #[arg(long, default_value = "10", value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub steps: u64,
 }
 
 /// `ktied bench sum`

@@ -16,7 +16,9 @@ use clap_complete::Shell;
 use ktied::config::Preset;
 use ktied::posterior::PosteriorKind;
 
-pub use bench::{Bench, BenchKernels, BenchModel, BenchPredict, BenchRanks, BenchScale, BenchStep, BenchSum, Work};
+pub use bench::{
+    Bench, BenchIo, BenchKernels, BenchModel, BenchPredict, BenchRanks, BenchScale, BenchStep, BenchSum, Work,
+};
 pub use data::{Data, DataCheck, DataGet, DataList};
 pub use judge::{Evaluate, Place, Predict, SplitName};
 pub use report::{Export, ExportFormat, Report};

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod analyze;
+pub(crate) mod bench_io;
 pub(crate) mod bench_kernels;
 pub(crate) mod bench_predict;
 pub(crate) mod bench_ranks;

@@ -15,7 +15,7 @@ use crate::activation::Activation;
 use crate::conv::im2col::im2col;
 use crate::conv::shape::{Conv2dShape, Plan};
 use crate::conv::{
-    accumulate_weight, mirrored, rows_of, scatter, sum_weights, tile_lines, tile_rows, windows, with_mirrored,
+    Weights, accumulate_weight, mirrored, rows_of, scatter, sum_weights, tile_lines, tile_rows, windows,
 };
 use crate::error::{Check, Result};
 use crate::gemm::{Mat, Right, Threads, Update, product};
@@ -160,8 +160,8 @@ pub fn backward(
         (Some(dx), None) => scatter(dx, &plan, |col, rows| pass.windows_gradient(col, dz, rows)),
         (Some(dx), Some(mirror)) => {
             let mirror = mirror.plan(check)?;
-            with_mirrored(pass.loc, &plan, |loc| {
-                with_mirrored(pass.deviation, &plan, |deviation| {
+            Weights::Mirrored(pass.loc).with_plain(&mirror, |loc| {
+                Weights::Mirrored(pass.deviation).with_plain(&mirror, |deviation| {
                     let mirror = Pass { plan: mirror, loc, deviation, input: pass.output, output: pass.input };
                     mirror.convolve(dx, dz, None, Activation::Identity)
                 })

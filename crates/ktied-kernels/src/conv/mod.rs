@@ -72,13 +72,52 @@ pub fn forward(
     check.len("x", x, plan.x_len)?;
     check.len("weight", weight, plan.weight_len)?;
     bias.map_or(Ok(()), |bias| check.len("bias", bias, shape.outputs))?;
-    convolve(y, x, weight, bias, &plan, activation)
+    convolve(y, x, Weights::Plain(weight), bias, &plan, activation)
+}
+
+/// Weights of a convolution.
+#[derive(Clone, Copy)]
+enum Weights<'a> {
+    /// `[KH, KW, C, O]`
+    Plain(&'a [f32]),
+    /// Those of the convolution that turns dz into dx: another's weights `[KH, KW, O, C]`, with both window axes reversed and every
+    /// matrix transposed.
+    Mirrored(&'a [f32]),
+}
+
+impl<'a> Weights<'a> {
+    /// Runs `task` on the matrix `[KH·KW·C, O]`, packed.
+    fn with_packed<T>(self, plan: &Plan, task: impl FnOnce(Right<'_>) -> T) -> Result<T> {
+        let Conv2dShape { channels, outputs, .. } = plan.shape;
+        let parts: Vec<Mat<'a>> = match self {
+            Self::Plain(weight) => vec![Mat::new(weight, plan.patch, outputs)?],
+            Self::Mirrored(weight) => {
+                let taps = weight.chunks_exact((channels * outputs).max(1)).rev();
+                taps.map(|tap| Ok(Mat::new(tap, outputs, channels)?.t())).collect::<Result<_>>()?
+            }
+        };
+        Ok(Right::stacked(&parts, true, task))
+    }
+
+    /// Runs `task` on the weights `[KH, KW, C, O]`.
+    fn with_plain<T>(self, plan: &Plan, task: impl FnOnce(&[f32]) -> T) -> T {
+        let Conv2dShape { channels, outputs, .. } = plan.shape;
+        match self {
+            Self::Plain(weight) => task(weight),
+            Self::Mirrored(weight) => with_scratch(plan.weight_len, |plain| {
+                let block = (channels * outputs).max(1);
+                let blocks = plain.par_chunks_mut(block).zip(weight.par_chunks(block).rev());
+                blocks.for_each(|(to, from)| transpose(to, from, outputs, channels));
+                task(plain)
+            }),
+        }
+    }
 }
 
 fn convolve(
     y: &mut [f32],
     x: &[f32],
-    weight: &[f32],
+    weight: Weights<'_>,
     bias: Option<&[f32]>,
     plan: &Plan,
     activation: Activation,
@@ -87,18 +126,17 @@ fn convolve(
         return Ok(());
     }
     if winograd::suits(plan) {
-        return winograd::convolve(y, x, weight, bias, plan, activation);
+        return weight.with_plain(plan, |weight| winograd::convolve(y, x, weight, bias, plan, activation));
     }
     let outputs = plan.shape.outputs;
     let (tile_lines, line) = (tile_lines(plan), plan.out_width * outputs);
-    Right::with(Mat::new(weight, plan.patch, outputs)?, true, |weight| {
+    weight.with_packed(plan, |weight| {
         y.par_chunks_mut(tile_lines * line).enumerate().for_each(|(tile, y)| {
             let first = tile * tile_lines;
             windows::multiply(y, x, weight, plan, first..first + y.len() / line);
             finish(y, bias, activation);
         });
-    });
-    Ok(())
+    })
 }
 
 /// The gradient of a convolution's sums, a row of O for every window: there already, or made where it is needed.
@@ -166,7 +204,7 @@ fn sum_weights<const N: usize>(
 /// Largest dW of which every group of windows gets its own.
 const MAX_PRIVATE: usize = 1 << 18;
 /// Groups of windows with a dW of their own.
-const NUM_GROUPS: usize = 16;
+const NUM_GROUPS: usize = 8;
 
 /// A small dW: the windows are divided into groups, each sums into a dW of its own, and these are added in order.
 fn weight_by_rows<const N: usize>(
@@ -258,10 +296,7 @@ pub fn backward_input(dx: &mut [f32], dz: &[f32], weight: &[f32], shape: &Conv2d
         return Ok(());
     }
     match mirrored(shape) {
-        Some(mirror) => {
-            let mirror = mirror.plan(check)?;
-            with_mirrored(weight, &plan, |weight| convolve(dx, dz, weight, None, &mirror, Activation::Identity))
-        }
+        Some(mirror) => convolve(dx, dz, Weights::Mirrored(weight), None, &mirror.plan(check)?, Activation::Identity),
         None => Right::with(Mat::new(weight, plan.patch, shape.outputs)?.t(), true, |weight| {
             scatter(dx, &plan, |col, rows| {
                 product_packed(col, rows_of(dz, &plan, rows)?, weight, Update::Overwrite, Threads::One)
@@ -288,16 +323,6 @@ fn mirrored(shape: &Conv2dShape) -> Option<Conv2dShape> {
     };
     let (height, width) = (shape.out_height().ok()?, shape.out_width().ok()?);
     Some(Conv2dShape { height, width, channels: shape.outputs, outputs: shape.channels, padding, ..*shape })
-}
-
-/// Runs `task` on the weights `[KH, KW, C, O]` as `[KH, KW, O, C]` with both window axes reversed.
-fn with_mirrored<T>(weight: &[f32], plan: &Plan, task: impl FnOnce(&[f32]) -> T) -> T {
-    let Conv2dShape { channels, outputs, .. } = plan.shape;
-    with_scratch(plan.weight_len, |mirrored| {
-        let blocks = mirrored.par_chunks_mut(channels * outputs).zip(weight.par_chunks(channels * outputs).rev());
-        blocks.for_each(|(to, from)| transpose(to, from, channels, outputs));
-        task(mirrored)
-    })
 }
 
 /// dx by way of the gradients of the windows, added back onto the images; `gradient(col, rows)` makes those of some

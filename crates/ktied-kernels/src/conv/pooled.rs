@@ -11,8 +11,8 @@ use rayon::prelude::*;
 use crate::activation::Activation;
 use crate::conv::shape::{Conv2dShape, Plan};
 use crate::conv::{
-    Gradient, accumulate_weight, for_each_image, mirrored, scatter, sum_weights, tile_lines, tile_rows, windows,
-    with_mirrored,
+    Gradient, Weights, accumulate_weight, for_each_image, mirrored, scatter, sum_weights, tile_lines, tile_rows,
+    windows,
 };
 use crate::error::{Check, Result};
 use crate::gemm::{Mat, Right, Threads, Update, product_packed};
@@ -141,17 +141,15 @@ pub fn backward_input(dx: &mut [f32], dz: &[f32], argmax: &[u8], weight: &[f32],
         });
     };
     let mirror = mirror.plan(check)?;
-    with_mirrored(weight, &plan, |weight| {
-        Right::with(Mat::new(weight, mirror.patch, shape.channels)?, true, |weight| {
-            for_each_image(dx, &plan, tile_rows(mirror.patch), |dx, rows| {
-                let lines = 0..dx.len() / (mirror.out_width * shape.channels);
-                winners.with_rows(rows, &plan, |dz| {
-                    windows::multiply(dx, dz, weight, &mirror, lines);
-                    Ok(())
-                })
+    Weights::Mirrored(weight).with_packed(&mirror, |weight| {
+        for_each_image(dx, &plan, tile_rows(mirror.patch), |dx, rows| {
+            let lines = 0..dx.len() / (mirror.out_width * shape.channels);
+            winners.with_rows(rows, &plan, |dz| {
+                windows::multiply(dx, dz, weight, &mirror, lines);
+                Ok(())
             })
         })
-    })
+    })?
 }
 
 /// Pixels of a window of the pooling.

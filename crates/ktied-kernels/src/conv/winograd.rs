@@ -38,7 +38,7 @@ const APART: usize = 16;
 /// About how many tiles one task transforms and multiplies.
 const TILES: usize = 64;
 /// About how many transformed numbers are in memory at once for the gradient of the weights.
-const GROUP: usize = 1 << 21;
+const GROUP: usize = 1 << 20;
 
 /// Whether a convolution can be computed so, and gains by it.
 pub(super) fn suits(plan: &Plan) -> bool {

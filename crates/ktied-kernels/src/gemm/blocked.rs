@@ -49,7 +49,7 @@ pub(super) fn multiply(
             slab.push((next - start, len));
             terms += len;
         }
-        Right::of_engine(engine, b.part(start, terms, 0, b.cols), in_parallel, |right| {
+        Right::of_engine(engine, &[b.part(start, terms, 0, b.cols)], in_parallel, |right| {
             divide(dst, a.part(0, a.rows, start, terms), right, &slab, joins, in_parallel);
         });
         joins = true;

@@ -52,6 +52,11 @@ impl<'a> Mat<'a> {
         Self { data, rows, cols, ..self }
     }
 
+    /// `len` rows from `first` on, which must be there.
+    pub(crate) fn rows(self, first: usize, len: usize) -> Self {
+        self.part(first, len, 0, self.cols)
+    }
+
     /// Its rows as those of a left operand.
     fn left(self) -> Left {
         if self.col_stride == 1 { Left::rows(self.row_stride) } else { Left::Neighbours { stride: self.col_stride } }

@@ -24,30 +24,45 @@ pub(crate) struct Right<'a> {
 impl<'a> Right<'a> {
     /// Runs `task` on b, packed by the calling thread or by all.
     pub(crate) fn with<T>(b: Mat<'_>, in_parallel: bool, task: impl FnOnce(Right<'_>) -> T) -> T {
-        Self::of_engine(Engine::widest(), b, in_parallel, task)
+        Self::of_engine(Engine::widest(), &[b], in_parallel, task)
+    }
+
+    /// The same for an operand whose terms are those of several matrices, one after another, which have as many columns.
+    pub(crate) fn stacked<T>(parts: &[Mat<'_>], in_parallel: bool, task: impl FnOnce(Right<'_>) -> T) -> T {
+        Self::of_engine(Engine::widest(), parts, in_parallel, task)
     }
 
     /// The same for an engine.
     pub(super) fn of_engine<T>(
         engine: &'static Engine,
-        b: Mat<'_>,
+        parts: &[Mat<'_>],
         in_parallel: bool,
         task: impl FnOnce(Right<'_>) -> T,
     ) -> T {
-        let (panel_len, num_panels) = (b.rows * engine.cols, b.cols.div_ceil(engine.cols));
+        let terms: usize = parts.iter().map(|part| part.rows).sum();
+        let cols = parts.first().map_or(0, |part| part.cols);
+        let (panel_len, num_panels) = (terms * engine.cols, cols.div_ceil(engine.cols));
         with_scratch(num_panels * panel_len, |data| {
-            let pack = |(panel, to): (usize, &mut [f32])| {
+            let pack = |(panel, mut to): (usize, &mut [f32])| {
                 let first = panel * engine.cols;
-                let cols = engine.cols.min(b.cols - first);
-                pack_panel(engine, to, engine.cols, b.part(0, b.rows, first, cols));
+                for part in parts {
+                    let (here, rest) = to.split_at_mut(part.rows * engine.cols);
+                    pack_panel(
+                        engine,
+                        here,
+                        engine.cols,
+                        part.part(0, part.rows, first, engine.cols.min(cols - first)),
+                    );
+                    to = rest;
+                }
             };
-            if panel_len == 0 {
-            } else if in_parallel {
-                data.par_chunks_mut(panel_len).enumerate().for_each(pack);
+            // Without terms there is nothing to pack, and no length of a panel to divide by.
+            if in_parallel {
+                data.par_chunks_mut(panel_len.max(1)).enumerate().for_each(pack);
             } else {
-                data.chunks_mut(panel_len).enumerate().for_each(pack);
+                data.chunks_mut(panel_len.max(1)).enumerate().for_each(pack);
             }
-            task(Right { data, panel_terms: b.rows, first: 0, terms: b.rows, cols: b.cols, engine })
+            task(Right { data, panel_terms: terms, first: 0, terms, cols, engine })
         })
     }
 

@@ -4,7 +4,7 @@ use super::flip::BlockFlip;
 use super::step::{step_rows, step_rows_backward};
 use super::{HiddenGradient, LstmShape, LstmTape, LstmWeights};
 use crate::error::{Check, Result};
-use crate::gemm::{Mat, Right, Threads, Update, product, product_packed};
+use crate::gemm::{Mat, Right, Threads, Update, product_packed};
 use crate::scratch::with_scratch;
 
 /// Examples that one task takes: enough to make a recurrent product worth its weights.
@@ -12,6 +12,9 @@ const MIN_BLOCK: usize = 8;
 const MAX_BLOCK: usize = 64;
 /// Tasks for each thread, so that one that is held up elsewhere is helped.
 const BLOCKS_PER_THREAD: usize = 2;
+
+/// Rows of dz that are packed at once.
+const SLAB: usize = 1024;
 
 /// Lengths that follow from a checked shape.
 #[derive(Clone, Copy)]
@@ -54,13 +57,39 @@ impl Plan {
         blocks
     }
 
-    /// out = Σ over steps of h₋₁ᵀ·dz: step t saw the hidden state of step t − 1, and the first step zeros.
-    pub fn recurrent_product(&self, out: &mut [f32], hidden: &[f32], dgates: &[f32]) -> Result<()> {
-        let LstmShape { batch, hidden: num_hidden, .. } = self.shape;
-        let later = self.steps - batch.min(self.steps);
-        let hidden = Mat::new(&hidden[..later * num_hidden], later, num_hidden)?;
-        let dgates = Mat::new(&dgates[(self.steps - later) * self.width..], later, self.width)?;
-        product(out, hidden.t(), dgates, Update::Overwrite, Threads::All)
+    /// dkernel = Σ over steps of xᵀ·dz and drecurrent = Σ of h₋₁ᵀ·dz, those that are wanted: step t saw the hidden state of step t − 1,
+    /// and the first step zeros. Some rows of dz are packed at a time, for both.
+    pub fn weight_products(
+        &self,
+        mut kernel: Option<&mut [f32]>,
+        mut recurrent: Option<&mut [f32]>,
+        x: &[f32],
+        hidden: &[f32],
+        dgates: Mat<'_>,
+    ) -> Result<()> {
+        let LstmShape { batch, inputs, hidden: num_hidden, .. } = self.shape;
+        let clear = |out: &mut Option<&mut [f32]>| out.iter_mut().for_each(|out| out.fill(0.0));
+        clear(&mut kernel);
+        clear(&mut recurrent);
+        let (x, hidden) = (Mat::new(x, self.steps, inputs)?, Mat::new(hidden, self.steps, num_hidden)?);
+        for start in (0..self.steps).step_by(SLAB) {
+            let len = SLAB.min(self.steps - start);
+            Right::with(dgates.rows(start, len), true, |dgates| -> Result<()> {
+                if let Some(out) = &mut kernel {
+                    product_packed(out, x.rows(start, len).t(), dgates, Update::Accumulate, Threads::All)?;
+                }
+                let skipped = batch.saturating_sub(start).min(len);
+                if let Some(out) = &mut recurrent
+                    && skipped < len
+                {
+                    let (before, dgates) = (start + skipped - batch, dgates.part(skipped, len - skipped));
+                    let hidden = hidden.rows(before, len - skipped).t();
+                    product_packed(out, hidden, dgates, Update::Accumulate, Threads::All)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 }
 

@@ -78,21 +78,17 @@ impl<'a> LstmFlip<'a> {
         signed_dgates: &[f32],
         plan: &Plan,
     ) -> Result<()> {
-        let inputs = plan.shape.inputs;
+        let (inputs, whole_x, whole_hidden) = (plan.shape.inputs, x, hidden);
         let dgates = Mat::new(signed_dgates, plan.steps, plan.width)?;
         if let Some(d_x) = d_x {
             let (kernel_t, mut share) = (Mat::new(self.kernel, inputs, plan.width)?.t(), vec![0.0; d_x.len()]);
             product(&mut share, dgates, kernel_t, Update::Overwrite, Threads::All)?;
             add_signed(d_x, &share, self.x_signs);
         }
-        if let Some(d_kernel) = grads.kernel {
-            let x = signed(x, self.x_signs);
-            product(d_kernel, Mat::new(&x, plan.steps, inputs)?.t(), dgates, Update::Overwrite, Threads::All)?;
-        }
-        match grads.recurrent {
-            Some(d_recurrent) => plan.recurrent_product(d_recurrent, &signed(hidden, self.hidden_signs), signed_dgates),
-            None => Ok(()),
-        }
+        let x = grads.kernel.as_ref().map(|_| signed(x, self.x_signs));
+        let hidden = grads.recurrent.as_ref().map(|_| signed(hidden, self.hidden_signs));
+        let (x, hidden) = (x.as_deref().unwrap_or(whole_x), hidden.as_deref().unwrap_or(whole_hidden));
+        plan.weight_products(grads.kernel, grads.recurrent, x, hidden, dgates)
     }
 }
 

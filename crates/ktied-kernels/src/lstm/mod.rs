@@ -183,12 +183,7 @@ pub fn backward(
         let kernel_t = Mat::new(weights.kernel, shape.inputs, plan.width)?.t();
         product(d_x, dgates, kernel_t, Update::Overwrite, Threads::All)?;
     }
-    if let Some(d_kernel) = kernel {
-        product(d_kernel, Mat::new(x, plan.steps, shape.inputs)?.t(), dgates, Update::Overwrite, Threads::All)?;
-    }
-    if let Some(d_recurrent) = recurrent {
-        plan.recurrent_product(d_recurrent, tape.hidden, gates)?;
-    }
+    plan.weight_products(kernel, recurrent, x, tape.hidden, dgates)?;
     if let Some(d_bias) = bias {
         column_sums(d_bias, gates);
     }

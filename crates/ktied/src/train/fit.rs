@@ -1,7 +1,7 @@
 //! The training loop: batches in, steps, validations, events and checkpoints out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::events::{Event, EventLog, ScaleSummary};
 use super::run::Writer;
@@ -32,6 +32,8 @@ pub trait Watch {
     fn validation(&mut self, trainer: &Trainer, metrics: &Evaluation, best: bool);
     /// A checkpoint was written.
     fn checkpoint(&mut self, step: u64);
+    /// The next step has its batch, after so long a wait for it.
+    fn waited(&mut self, _: Duration) {}
 }
 
 /// Nobody watches.
@@ -63,7 +65,9 @@ pub fn fit<'a>(
             Batches::new(&data.train, size, seed).of(trainer.cluster().place()).from(trainer.state().step),
         );
         while trainer.state().step < trainer.num_steps() && !trainer.is_out_of_patience() {
+            let asked = Instant::now();
             let batch = batches.recv().map_err(|_| Error::NothingToTrainOn { set: data.name.clone() })??;
+            watch.waited(asked.elapsed());
             let report;
             (trainer, report) = trainer.step(batch)?;
             watch.step(&trainer, &report);
