@@ -174,7 +174,9 @@ mod tests {
         dst
     }
 
-    const SIZES: [[usize; 3]; 6] = [[1, 1, 1], [3, 17, 5], [15, 33, 31], [29, 450, 70], [300, 64, 33], [64, 1000, 17]];
+    /// The last is packed in three parts.
+    const SIZES: [[usize; 3]; 7] =
+        [[1, 1, 1], [3, 17, 5], [15, 33, 31], [29, 450, 70], [300, 64, 33], [64, 1000, 17], [3, 3000, 400]];
 
     #[test]
     fn every_instruction_set_multiplies() {
