@@ -3,8 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use rayon::prelude::*;
+
 use crate::error::{Check, Result};
-use crate::par::{LANES, sum_lanes};
+use crate::par::{CHUNK, LANES, sum_lanes};
 use crate::rows::transposed;
 use crate::simd::vectorized;
 use crate::vmath;
@@ -236,6 +238,17 @@ fn add_rows_backward<const N: usize>(
     }
 }
 
+/// Every element that is above `limit` becomes it; NaN stays.
+pub fn at_most(x: &mut [f32], limit: f32) {
+    x.par_chunks_mut(CHUNK).for_each(|x| chunk_at_most(x, limit));
+}
+
+vectorized! {
+    fn chunk_at_most(x: &mut [f32], limit: f32) {
+        x.iter_mut().for_each(|x| *x = if *x > limit { limit } else { *x });
+    }
+}
+
 /// σ, or the smallest normal number if it is below that: what a logarithm or a quotient gets. Keeps NaN.
 #[inline(always)]
 pub(crate) fn floored(scale: f32) -> f32 {
@@ -258,6 +271,15 @@ pub(crate) fn dot(x: &[f32], y: &[f32]) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_above_a_limit_becomes_it_and_nothing_else_changes() {
+        let mut x = vec![-1.0; CHUNK + 3];
+        (x[0], x[CHUNK], x[CHUNK + 1], x[CHUNK + 2]) = (2.0, f32::INFINITY, f32::NAN, 0.5);
+        at_most(&mut x, 0.5);
+        assert_eq!((x[0], x[1], x[CHUNK], x[CHUNK + 2]), (0.5, -1.0, 0.5, 0.5));
+        assert!(x[CHUNK + 1].is_nan());
+    }
 
     #[test]
     fn runs_split_a_range_at_the_ends_of_rows() {

@@ -1,5 +1,7 @@
 //! All steps of a block of examples: what one task does.
 
+use std::ops::Range;
+
 use super::flip::BlockFlip;
 use super::step::{step_rows, step_rows_backward};
 use super::{HiddenGradient, LstmShape, LstmTape, LstmWeights};
@@ -14,7 +16,7 @@ const MAX_BLOCK: usize = 64;
 const BLOCKS_PER_THREAD: usize = 2;
 
 /// Rows of dz that are packed at once.
-const SLAB: usize = 1024;
+const SLAB: usize = 400;
 
 /// Lengths that follow from a checked shape.
 #[derive(Clone, Copy)]
@@ -49,12 +51,19 @@ impl Plan {
         let LstmShape { time, batch, .. } = self.shape;
         let mut blocks: Vec<Vec<_>> = Vec::new();
         blocks.resize_with(batch.div_ceil(self.block), || Vec::with_capacity(time));
-        for step in data.chunks_exact_mut(batch * columns) {
+        for step in data.chunks_exact_mut((batch * columns).max(1)) {
             for (block, part) in blocks.iter_mut().zip(step.chunks_mut(self.block * columns)) {
                 block.push(part);
             }
         }
         blocks
+    }
+
+    /// The part of step t that belongs to the block of example `first`, in an array of `columns` an example.
+    fn part(&self, t: usize, first: usize, columns: usize) -> Range<usize> {
+        let start = t * self.shape.batch + first;
+        let num_rows = self.block.min(self.shape.batch - first);
+        start * columns..(start + num_rows) * columns
     }
 
     /// dkernel = Σ over steps of xᵀ·dz and drecurrent = Σ of h₋₁ᵀ·dz, those that are wanted: step t saw the hidden state of step t − 1,
@@ -95,7 +104,7 @@ impl Plan {
 
 /// A block's part of every step.
 pub(super) struct ForwardBlock<'a> {
-    /// The input's share of z on entry, gates on return; `[rows, 4H]` each.
+    /// Gates, to be written; `[rows, 4H]` each.
     pub gates: Vec<&'a mut [f32]>,
     /// The input's share of Flipout's deviation, before its signs; none without Flipout.
     pub deviations: Vec<&'a mut [f32]>,
@@ -103,16 +112,28 @@ pub(super) struct ForwardBlock<'a> {
     pub cells: Vec<&'a mut [f32]>,
     /// `[rows, H]` each.
     pub hidden: Vec<&'a mut [f32]>,
+    /// The block's first example.
+    pub first: usize,
 }
 
 impl ForwardBlock<'_> {
     /// From the first step to the last.
-    pub fn run(self, recurrent: Right<'_>, bias: &[f32], flip: Option<BlockFlip<'_>>) -> Result<()> {
-        let Self { gates, deviations, cells, hidden } = self;
-        let num_hidden = bias.len() / 4;
+    pub fn run(
+        self,
+        x: &[f32],
+        [kernel, recurrent]: [Right<'_>; 2],
+        bias: &[f32],
+        flip: Option<BlockFlip<'_>>,
+        plan: &Plan,
+    ) -> Result<()> {
+        let Self { gates, deviations, cells, hidden, first } = self;
+        let LstmShape { inputs, hidden: num_hidden, .. } = plan.shape;
         let mut deviations = deviations.into_iter();
         let mut before: Option<(&[f32], &[f32])> = None;
-        for ((gates, cells), hidden) in gates.into_iter().zip(cells).zip(hidden) {
+        for (t, ((gates, cells), hidden)) in gates.into_iter().zip(cells).zip(hidden).enumerate() {
+            let x = &x[plan.part(t, first, inputs)];
+            let x = Mat::new(x, gates.len() / plan.width, inputs)?;
+            product_packed(gates, x, kernel, Update::Overwrite, Threads::One)?;
             if let Some((_, hidden_before)) = before {
                 let hidden_before = Mat::new(hidden_before, hidden.len() / num_hidden, num_hidden)?;
                 product_packed(gates, hidden_before, recurrent, Update::Accumulate, Threads::One)?;
@@ -135,6 +156,8 @@ impl ForwardBlock<'_> {
 pub(super) struct BackwardBlock<'a> {
     /// dz, to be written; `[rows, 4H]` each.
     pub dgates: Vec<&'a mut [f32]>,
+    /// dx, to be written; `[rows, M]` each, or none.
+    pub d_x: Vec<&'a mut [f32]>,
     /// r∘dz, to be written; none without Flipout.
     pub signed: Vec<&'a mut [f32]>,
     /// The block's first example.
@@ -147,18 +170,17 @@ impl BackwardBlock<'_> {
         self,
         dhidden: HiddenGradient<'_>,
         tape: LstmTape<'_>,
-        recurrent_t: Right<'_>,
+        [kernel_t, recurrent_t]: [Right<'_>; 2],
         flip: Option<BlockFlip<'_>>,
         plan: &Plan,
     ) -> Result<()> {
         let LstmShape { time, batch, hidden: num_hidden, .. } = plan.shape;
-        let Self { dgates, signed, first } = self;
+        let Self { dgates, d_x, signed, first } = self;
         let num_rows = plan.block.min(batch - first);
         let len = num_rows * num_hidden;
-        // This block's part of step t in an array of `columns` an example.
-        let part = |t: usize, columns: usize| (t * batch + first) * columns..(t * batch + first + num_rows) * columns;
+        let part = |t: usize, columns: usize| plan.part(t, first, columns);
         let zeros = vec![0.0; len];
-        let mut signed = signed.into_iter().rev();
+        let (mut signed, mut d_x) = (signed.into_iter().rev(), d_x.into_iter().rev());
         with_scratch(3 * len, |carry| {
             carry.fill(0.0);
             let (dh, rest) = carry.split_at_mut(len);
@@ -174,6 +196,9 @@ impl BackwardBlock<'_> {
                 step_rows_backward(dgates, dc, dh, gates, cells, cells_before, num_hidden);
                 let dgates_here = Mat::new(dgates, num_rows, plan.width)?;
                 product_packed(dh, dgates_here, recurrent_t, Update::Overwrite, Threads::One)?;
+                if let Some(d_x) = d_x.next() {
+                    product_packed(d_x, dgates_here, kernel_t, Update::Overwrite, Threads::One)?;
+                }
                 if let (Some(flip), Some(signed)) = (&flip, signed.next()) {
                     flip.add_backward(dh, signed, deviation, dgates)?;
                 }

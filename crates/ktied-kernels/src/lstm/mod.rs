@@ -1,8 +1,7 @@
 //! A whole sequence through a long short-term memory, and back.
 //!
-//! The products with the input are made for all steps at once. What is left of each step, the recurrent product and
-//! the gates, is done for a block of examples through all steps by one task, so threads never wait for each other
-//! within a sequence. Hochreiter, Schmidhuber, *Long short-term memory*, 1997; gates i, f, g, o as in Keras.
+//! A block of examples goes through all steps by one task, so threads never wait for each other within a sequence, and the gates of a
+//! step are still in the cache when the next product joins them. Weights are packed once for all steps. Hochreiter, Schmidhuber, *Long short-term memory*, 1997; gates i, f, g, o as in Keras.
 
 mod block;
 mod flip;
@@ -14,7 +13,7 @@ pub use self::flip::{LstmFlip, LstmFlipGrads};
 
 use self::block::{BackwardBlock, ForwardBlock, Plan};
 use crate::error::{Check, Result};
-use crate::gemm::{Mat, Right, Threads, Update, product};
+use crate::gemm::{Mat, Right};
 use crate::rows::column_sums;
 
 /// Sizes of a sequence and its cells.
@@ -44,6 +43,10 @@ pub struct LstmWeights<'a> {
 }
 
 impl<'a> LstmWeights<'a> {
+    fn kernel_matrix(&self, plan: &Plan) -> Result<Mat<'a>> {
+        Mat::new(self.kernel, plan.shape.inputs, plan.width)
+    }
+
     /// The recurrent weights, and Flipout's perturbation of them, which is empty without Flipout.
     fn recurrent_matrices(&self, plan: &Plan) -> Result<[Mat<'a>; 2]> {
         let of = |weights| Mat::new(weights, plan.shape.hidden, plan.width);
@@ -128,8 +131,6 @@ pub fn forward(tape: LstmTapeMut<'_>, x: &[f32], weights: LstmWeights<'_>, shape
     if hidden.is_empty() {
         return Ok(());
     }
-    let kernel = Mat::new(weights.kernel, shape.inputs, plan.width)?;
-    product(gates, Mat::new(x, plan.steps, shape.inputs)?, kernel, Update::Overwrite, Threads::All)?;
     let mut deviations = weights.flip.map_or(Ok(Vec::new()), |flip| flip.of_inputs(x, &plan))?;
 
     let zeros = vec![0.0; plan.width];
@@ -138,13 +139,16 @@ pub fn forward(tape: LstmTapeMut<'_>, x: &[f32], weights: LstmWeights<'_>, shape
     let (cells, hidden) = (plan.split(cells, shape.hidden), plan.split(hidden, shape.hidden));
     let states = cells.into_par_iter().zip(hidden);
     let blocks = gates.into_par_iter().zip(deviations).zip(states).enumerate();
-    let [recurrent, deviation] = weights.recurrent_matrices(&plan)?;
-    // Packed once for all steps.
-    Right::with(recurrent, true, |recurrent| {
-        Right::with(deviation, true, |deviation| {
-            blocks.try_for_each(|(index, ((gates, deviations), (cells, hidden)))| {
-                let flip = weights.flip.map(|flip| flip.of_block(deviation, index * plan.block, &plan));
-                ForwardBlock { gates, deviations, cells, hidden }.run(recurrent, bias, flip)
+    let (kernel, [recurrent, deviation]) = (weights.kernel_matrix(&plan)?, weights.recurrent_matrices(&plan)?);
+    Right::with(kernel, true, |kernel| {
+        Right::with(recurrent, true, |recurrent| {
+            Right::with(deviation, true, |deviation| {
+                blocks.try_for_each(|(index, ((gates, deviations), (cells, hidden)))| {
+                    let first = index * plan.block;
+                    let flip = weights.flip.map(|flip| flip.of_block(deviation, first, &plan));
+                    let block = ForwardBlock { gates, deviations, cells, hidden, first };
+                    block.run(x, [kernel, recurrent], bias, flip, &plan)
+                })
             })
         })
     })
@@ -176,13 +180,9 @@ pub fn backward(
     // r∘dz of all steps, what Flipout's products are made of.
     let mut signed = vec![0.0; weights.flip.map_or(0, |_| gates.len())];
     if !gates.is_empty() {
-        gates_backward(gates, &mut signed, dhidden, tape, &weights, &plan)?;
+        gates_backward(gates, d_x.as_deref_mut().unwrap_or_default(), &mut signed, dhidden, tape, &weights, &plan)?;
     }
     let dgates = Mat::new(gates, plan.steps, plan.width)?;
-    if let Some(d_x) = &mut d_x {
-        let kernel_t = Mat::new(weights.kernel, shape.inputs, plan.width)?.t();
-        product(d_x, dgates, kernel_t, Update::Overwrite, Threads::All)?;
-    }
     plan.weight_products(kernel, recurrent, x, tape.hidden, dgates)?;
     if let Some(d_bias) = bias {
         column_sums(d_bias, gates);
@@ -222,23 +222,27 @@ fn check_grads(
     check_optional("dflip.recurrent", &grads.flip.recurrent, recurrent)
 }
 
-/// dgates of all steps, and r∘dgates where Flipout wants it, a block of examples a task.
+/// dgates and, if it is not empty, dx of all steps, and r∘dgates where Flipout wants it, a block of examples a task.
 fn gates_backward(
     dgates: &mut [f32],
+    d_x: &mut [f32],
     signed: &mut [f32],
     dhidden: HiddenGradient<'_>,
     tape: LstmTape<'_>,
     weights: &LstmWeights<'_>,
     plan: &Plan,
 ) -> Result<()> {
-    let [recurrent, deviation] = weights.recurrent_matrices(plan)?;
-    let blocks = plan.split(dgates, plan.width).into_par_iter().zip(plan.split(signed, plan.width));
-    Right::with(recurrent.t(), true, |recurrent_t| {
-        Right::with(deviation.t(), true, |deviation_t| {
-            blocks.enumerate().try_for_each(|(index, (dgates, signed))| {
-                let first = index * plan.block;
-                let flip = weights.flip.map(|flip| flip.of_block(deviation_t, first, plan));
-                BackwardBlock { dgates, signed, first }.run(dhidden, tape, recurrent_t, flip, plan)
+    let (kernel, [recurrent, deviation]) = (weights.kernel_matrix(plan)?, weights.recurrent_matrices(plan)?);
+    let (dgates, d_x) = (plan.split(dgates, plan.width), plan.split(d_x, plan.shape.inputs));
+    let blocks = dgates.into_par_iter().zip(d_x).zip(plan.split(signed, plan.width));
+    Right::with(kernel.t(), true, |kernel_t| {
+        Right::with(recurrent.t(), true, |recurrent_t| {
+            Right::with(deviation.t(), true, |deviation_t| {
+                blocks.enumerate().try_for_each(|(index, ((dgates, d_x), signed))| {
+                    let first = index * plan.block;
+                    let flip = weights.flip.map(|flip| flip.of_block(deviation_t, first, plan));
+                    BackwardBlock { dgates, d_x, signed, first }.run(dhidden, tape, [kernel_t, recurrent_t], flip, plan)
+                })
             })
         })
     })

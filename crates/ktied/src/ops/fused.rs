@@ -133,6 +133,13 @@ pub fn in_place<const D: usize, const N: usize, const R: usize, T>(
     Ok((tensors.map(Tensor::from_primitive::<Flex>), result))
 }
 
+/// Changes a tensor in memory, which [`takes`] has accepted; copied first if another one shares it.
+pub fn change<const D: usize>(tensor: Tensor<D>, update: impl FnOnce(&mut [f32])) -> Tensor<D> {
+    let mut tensor = flex(tensor);
+    update(view_mut(&mut tensor));
+    Tensor::from_primitive::<Flex>(tensor)
+}
+
 /// Reads the elements of tensors that [`takes`] has accepted, where they lie.
 pub fn read<const D: usize, const N: usize, T>(tensors: [Tensor<D>; N], read: impl FnOnce([&[f32]; N]) -> T) -> T {
     let tensors = tensors.map(flex);

@@ -42,4 +42,4 @@ pub use lstm::{LstmPerturbation, LstmSigns, LstmTensors, lstm, lstm_last};
 pub use norm::{BatchMoments, NormRecipe, batch_norm, frozen_norm};
 pub use pool::{avg_pool2d, max_pool2d};
 pub use signs::{SignKey, add_signed, apply_signs};
-pub use update::{adam_foresee, adam_update, sum_of_squares};
+pub use update::{adam_foresee, adam_update, at_most, sum_of_squares};

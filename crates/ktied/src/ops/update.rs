@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use ktied_kernels::ShapeError;
 use ktied_kernels::adam::{self, AdamStep, Largest};
-use ktied_kernels::norm;
+use ktied_kernels::{norm, scale};
 
 use super::{check, fused, portable};
 
@@ -60,6 +60,14 @@ fn check_adam<const D: usize>(op: &'static str, tensors: [&Tensor<D>; 4], step: 
     }
     check::size(op, "step", step.step as usize, step.step >= 1, "at least 1")?;
     Ok(tensors.into_iter().all(fused::takes))
+}
+
+/// Every element that is above `limit` becomes it, in place where nobody else holds the tensor; NaN stays.
+pub fn at_most<const D: usize>(x: Tensor<D>, limit: f32) -> Tensor<D> {
+    match fused::takes(&x) {
+        true => fused::change(x, |x| scale::at_most(x, limit)),
+        false => x.clamp_max(f64::from(limit)),
+    }
 }
 
 /// The largest magnitude; NaN if there is one.

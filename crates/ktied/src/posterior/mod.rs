@@ -30,7 +30,7 @@ use burn::tensor::Tensor;
 use ktied_kernels::{NoiseKey, ScaleForm};
 
 use crate::error::Result;
-use crate::ops::{LocalInput, portable};
+use crate::ops::{self, LocalInput, portable};
 use crate::prior::Prior;
 
 /// A diagonal Gaussian over the weights of an M×N matrix.
@@ -119,7 +119,7 @@ pub trait Posterior: Module {
 fn clip(param: Param<Tensor<2>>, limit: f64) -> Param<Tensor<2>> {
     param.map(|tensor| {
         let tracked = tensor.is_require_grad();
-        let clipped = Tensor::from_inner(tensor.inner().clamp_max(limit));
+        let clipped = Tensor::from_inner(ops::at_most(tensor.inner(), limit as f32));
         if tracked { clipped.require_grad() } else { clipped }
     })
 }
