@@ -87,9 +87,10 @@ class Browser:
         self.of("POST", "/actions", {"actions": [source]})
 
     def settle(self, element):
-        """Waits until the element stands still where a mouse would meet it, as it does a few frames after a page is scrolled."""
+        """Brings the element into the window, and waits until it stands still where a mouse would meet it, a few frames later."""
         script = """
             const [element, done] = arguments;
+            element.scrollIntoView({block: "nearest", behavior: "instant"});
             let last = null;
             const look = (left) => {
                 const box = element.getBoundingClientRect(), place = JSON.stringify(box);
