@@ -27,10 +27,7 @@ pub(super) trait Vector: Copy {
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
     /// self + other.
     unsafe fn plus(self, other: Self) -> Self;
-    /// LEN vectors as the rows of a square, turned into its columns.
-    ///
-    /// `rows` and `to` are LEN vectors each: row i is read at `from + i·from_stride` and column i written at
-    /// `to + i·to_stride`.
+    /// A square of LEN² elements, transposed: row i is read at `from + i·from_stride`, column i written at `to + i·to_stride`.
     unsafe fn transpose(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize);
 }
 
