@@ -265,14 +265,18 @@ vectorized! {
     fn raw_scale_grad(d: &mut [f32], raw: &[f32], form: ScaleForm, inverse: f32, by: f32) {
         let operands = d.iter_mut().zip(raw);
         match form {
-            ScaleForm::Log => operands.for_each(|(d, &raw)| {
-                let scale = ScaleForm::Log.scale(raw);
-                *d = (scale * scale * inverse - 1.0) * by;
-            }),
-            ScaleForm::Softplus => operands.for_each(|(d, &raw)| {
-                let scale = floored(ScaleForm::Softplus.scale(raw));
-                *d = (scale * inverse - 1.0 / scale) * ScaleForm::Softplus.slope(raw, scale) * by;
-            }),
+            ScaleForm::Log => {
+                for (d, &raw) in operands {
+                    let scale = ScaleForm::Log.scale(raw);
+                    *d = (scale * scale * inverse - 1.0) * by;
+                }
+            }
+            ScaleForm::Softplus => {
+                for (d, &raw) in operands {
+                    let scale = floored(ScaleForm::Softplus.scale(raw));
+                    *d = (scale * inverse - 1.0 / scale) * ScaleForm::Softplus.slope(raw, scale) * by;
+                }
+            }
         }
     }
 
@@ -288,11 +292,17 @@ vectorized! {
         let (mut scale, mut log) = ([0.0; GROUP], [0.0; GROUP]);
         let operands = scale.iter_mut().zip(&mut log).zip(raw);
         match form {
-            ScaleForm::Log => operands.for_each(|((s, l), &raw)| (*s, *l) = (ScaleForm::Log.scale(raw), raw)),
-            ScaleForm::Softplus => operands.for_each(|((s, l), &raw)| {
-                *s = ScaleForm::Softplus.scale(raw);
-                *l = ScaleForm::Softplus.log_scale(raw, floored(*s));
-            }),
+            ScaleForm::Log => {
+                for ((s, l), &raw) in operands {
+                    (*s, *l) = (ScaleForm::Log.scale(raw), raw);
+                }
+            }
+            ScaleForm::Softplus => {
+                for ((s, l), &raw) in operands {
+                    *s = ScaleForm::Softplus.scale(raw);
+                    *l = ScaleForm::Softplus.log_scale(raw, floored(*s));
+                }
+            }
         }
         [f64::from(sum(&log)), f64::from(dot(&scale, &scale))]
     }

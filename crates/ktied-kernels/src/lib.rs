@@ -28,6 +28,7 @@
 
 pub mod activation;
 pub mod adam;
+mod awake;
 pub mod batch_norm;
 pub mod conv;
 pub mod dense;
@@ -42,7 +43,7 @@ pub mod noise;
 pub mod norm;
 mod par;
 pub mod pool;
-mod rows;
+pub mod rows;
 pub mod sample;
 pub mod scale;
 mod scratch;
@@ -51,6 +52,7 @@ pub mod simd;
 pub mod softmax;
 pub mod vmath;
 
+pub use awake::Awake;
 pub use error::{Result, ShapeError};
 pub use noise::{NoiseKey, Purpose};
 pub use scale::{LogFactors, ScaleForm};

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use crate::activation::{Activation, relu};
+use crate::error::{Check, Result};
 use crate::par::{CHUNK, map_chunks, rows_per_chunk};
 use crate::simd::vectorized;
 
@@ -29,6 +30,12 @@ vectorized! {
         }
     }
 
+    fn add_all(sums: &mut [f32], more: &[f32]) {
+        for (s, x) in sums.iter_mut().zip(more) {
+            *s += x;
+        }
+    }
+
     fn add_rows(sums: &mut [f32], rows: &[f32]) {
         for row in rows.chunks_exact(sums.len().max(1)) {
             for (s, x) in sums.iter_mut().zip(row) {
@@ -36,6 +43,19 @@ vectorized! {
             }
         }
     }
+}
+
+/// sums += more.
+///
+/// # Shapes
+/// - sums, more: any, the same
+///
+/// # Errors
+/// If the lengths differ.
+pub fn add(sums: &mut [f32], more: &[f32]) -> Result<()> {
+    Check("add").len("more", more, sums.len())?;
+    sums.par_chunks_mut(CHUNK).zip(more.par_chunks(CHUNK)).for_each(|(sums, more)| add_all(sums, more));
+    Ok(())
 }
 
 /// rows = act(rows + bias), on the calling thread.

@@ -145,17 +145,33 @@ vectorized! {
     fn perturb(out: &mut [f32], raw: &[f32], eps: &[f32], form: ScaleForm) {
         let operands = out.iter_mut().zip(raw).zip(eps);
         match form {
-            ScaleForm::Log => operands.for_each(|((o, r), e)| *o = ScaleForm::Log.scale(*r) * e),
-            ScaleForm::Softplus => operands.for_each(|((o, r), e)| *o = ScaleForm::Softplus.scale(*r) * e),
+            ScaleForm::Log => {
+                for ((o, r), e) in operands {
+                    *o = ScaleForm::Log.scale(*r) * e;
+                }
+            }
+            ScaleForm::Softplus => {
+                for ((o, r), e) in operands {
+                    *o = ScaleForm::Softplus.scale(*r) * e;
+                }
+            }
         }
     }
 
     fn perturb_backward(d_raw: &mut [f32], d_out: &[f32], raw: &[f32], eps: &[f32], form: ScaleForm) {
         let operands = d_raw.iter_mut().zip(d_out).zip(raw.iter().zip(eps));
         match form {
-            ScaleForm::Log => operands.for_each(|((d, g), (r, e))| *d = g * e * ScaleForm::Log.scale(*r)),
-            // The slope of softplus is the logistic function and needs no σ.
-            ScaleForm::Softplus => operands.for_each(|((d, g), (r, e))| *d = g * e * form.slope(*r, 0.0)),
+            ScaleForm::Log => {
+                for ((d, g), (r, e)) in operands {
+                    *d = g * e * ScaleForm::Log.scale(*r);
+                }
+            }
+            ScaleForm::Softplus => {
+                for ((d, g), (r, e)) in operands {
+                    // The slope of softplus is the logistic function and needs no σ.
+                    *d = g * e * ScaleForm::Softplus.slope(*r, 0.0);
+                }
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use ktied::models::{ModelSpec, Network};
 use ktied::nn::Pass;
 use ktied::objective::{Elbo, Likelihood, LikelihoodKind};
 use ktied::train::{AdamConfig, Model, grad_norm};
+use ktied_kernels::Awake;
 use serde::Serialize;
 
 use super::made_up;
@@ -116,6 +117,7 @@ fn measure(bench: &BenchStep, config: &Config) -> Result<(Vec<f64>, f64), Failur
     let (mut times, mut loss) = (Vec::new(), f64::NAN);
     for step in 0..WARM_UP + bench.steps {
         let begin = Instant::now();
+        let _awake = Awake::begin();
         let pass = Pass::sampled(0, step, config.estimator.kind);
         let (_, nll) = model.nll(features.clone(), &observed, &pass)?;
         let nll = nll.mean();

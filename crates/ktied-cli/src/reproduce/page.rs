@@ -116,7 +116,8 @@ fn about(target: Target) -> &'static str {
         }
         Target::Snr => {
             "Mean of E[g²]/Var[g] over ten batches, of log σ (or log u and log v) of the MLP's second dense layer, at steps \
-             1000, 5000 and 9000, without annealing, three seeds. The paper does not say the rate; its −ELBO falls by 3.9e-3 \
+             1000, 5000 and 9000, without annealing, three seeds; `snr_median` has the medians instead, of which few parameters \
+             without any noise decide nothing, held against the same figures. The paper does not say the rate; its −ELBO falls by 3.9e-3 \
              a step while σ grows, which is KL/N falling by 957,000 / 2 / 50,000 times a rate of 4e-4, so the nearest rate \
              of its grid, 3e-4, is used. `quick`: five times that rate, at a fifth of the steps."
         }

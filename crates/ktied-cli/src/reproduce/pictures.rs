@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::beyond;
 use super::recipe::{Model, Recipe, SEED, SEEDS, TRAINED};
 use super::rows::annealing::{annealed_at, layers};
-use super::rows::watched::{curve, dense_2};
+use super::rows::watched::{Average, curve, dense_2};
 use super::shelf::Shelf;
 use super::{Document, Scale, Target};
 use crate::exit::Failure;
@@ -118,11 +118,13 @@ fn ratios(scale: Scale, shelf: &Shelf) -> Result<Figure, Failure> {
     let mut series = vec![];
     for method in TRAINED {
         let log = shelf.log(&Recipe::watched(method, SEED, scale).name)?;
-        let points: Vec<(f64, f64)> =
-            log.of("train").filter_map(|event| Some((step(event) as f64, dense_2(&log, step(event))?))).collect();
+        let points: Vec<(f64, f64)> = log
+            .of("train")
+            .filter_map(|event| Some((step(event) as f64, dense_2(&log, step(event), Average::Median)?)))
+            .collect();
         series.push(Series::new(method, Mark::Line, points));
     }
-    let chart = Chart::new("dense 2, seed 1", Axis::linear("step"), Axis::log("mean E[g²]/Var[g]"), series);
+    let chart = Chart::new("dense 2, seed 1", Axis::linear("step"), Axis::log("median E[g²]/Var[g]"), series);
     let title = "Signal-to-noise ratio of the gradients of log σ, log u, log v (MLP, MNIST)".into();
     Ok(Figure { title, panels: vec![Panel::Chart(chart.with_size(520.0, 300.0))], columns: 1 })
 }

@@ -130,16 +130,20 @@ vectorized! {
         let (mut scale, mut log) = ([0.0; GROUP], [0.0; GROUP]);
         let operands = scale.iter_mut().zip(&mut log).zip(raw.iter().zip(d));
         match form {
-            ScaleForm::Log => operands.for_each(|((s, l), (&raw, d))| {
-                (*s, *l) = (ScaleForm::Log.scale(raw), raw);
-                *d += (*s * *s * inverse - 1.0) * by;
-            }),
-            ScaleForm::Softplus => operands.for_each(|((s, l), (&raw, d))| {
-                *s = ScaleForm::Softplus.scale(raw);
-                let floor = floored(*s);
-                *l = ScaleForm::Softplus.log_scale(raw, floor);
-                *d += (floor * inverse - 1.0 / floor) * ScaleForm::Softplus.slope(raw, floor) * by;
-            }),
+            ScaleForm::Log => {
+                for ((s, l), (&raw, d)) in operands {
+                    (*s, *l) = (ScaleForm::Log.scale(raw), raw);
+                    *d += (*s * *s * inverse - 1.0) * by;
+                }
+            }
+            ScaleForm::Softplus => {
+                for ((s, l), (&raw, d)) in operands {
+                    *s = ScaleForm::Softplus.scale(raw);
+                    let floor = floored(*s);
+                    *l = ScaleForm::Softplus.log_scale(raw, floor);
+                    *d += (floor * inverse - 1.0 / floor) * ScaleForm::Softplus.slope(raw, floor) * by;
+                }
+            }
         }
         [f64::from(sum(&log)), f64::from(dot(&scale, &scale))]
     }

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::{LocalLayer, add, add_noise, multiply};
+use super::{LocalLayer, add_noise};
 use crate::error::{Check, Result};
 use crate::noise::{GROUP, for_each_normal_group};
 use crate::par::{LANES, add_in_order, rows_per_chunk, sum_lanes};
@@ -200,9 +200,9 @@ impl Side<'_> {
         let mut buffer = [0.0; GROUP];
         for first in (examples.start * n..examples.end * n).step_by(GROUP) {
             let here = first..(examples.end * n).min(first + GROUP);
-            let grad = &mut buffer[..here.len()];
-            multiply(grad, &self.dz[here.clone()], &self.slopes[here]);
-            output_group(&mut d_z, d_q, d_bias, grad, first, examples.start, self.projected, &self.pairs.q, n, r);
+            let (grad, dz, slopes) = (&mut buffer[..here.len()], &self.dz[here.clone()], &self.slopes[here]);
+            let (first_row, tape, q) = (examples.start, self.projected, &self.pairs.q);
+            output_group(&mut d_z, d_q, d_bias, grad, dz, slopes, first, first_row, tape, q, n, r);
         }
         d_z
     }
@@ -266,11 +266,14 @@ vectorized! {
         }
     }
 
+    /// G of one group, in `grad`, and its shares of d(x²P), dQ and dσ_b².
     fn output_group(
         d_z: &mut [f32],
         d_q: &mut [f32],
         d_bias: &mut [f32],
-        grad: &[f32],
+        grad: &mut [f32],
+        dz: &[f32],
+        slopes: &[f32],
         first: usize,
         first_row: usize,
         tape: &[f32],
@@ -279,10 +282,14 @@ vectorized! {
         r: usize,
     ) {
         for (row, col, offset, len) in row_runs(first, grad.len(), n) {
-            let grad = &grad[offset..offset + len];
+            let grad = &mut grad[offset..offset + len];
+            let operands = dz[offset..offset + len].iter().zip(&slopes[offset..offset + len]);
+            for ((g, d_bias), (dz, slope)) in grad.iter_mut().zip(&mut d_bias[col..col + len]).zip(operands) {
+                *g = dz * slope;
+                *d_bias += *g;
+            }
             let d_z = &mut d_z[(row - first_row) * r..][..r];
             add_run_backward(d_z, d_q, grad, &tape[row * r..][..r], q, n, col);
-            add(&mut d_bias[col..col + len], grad);
         }
     }
 

@@ -132,11 +132,17 @@ vectorized! {
     fn variance(out: &mut [f32], raw: &[f32], form: ScaleForm) {
         let operands = out.iter_mut().zip(raw);
         match form {
-            ScaleForm::Log => operands.for_each(|(o, &raw)| *o = ScaleForm::Log.scale(2.0 * raw)),
-            ScaleForm::Softplus => operands.for_each(|(o, &raw)| {
-                let scale = ScaleForm::Softplus.scale(raw);
-                *o = scale * scale;
-            }),
+            ScaleForm::Log => {
+                for (o, &raw) in operands {
+                    *o = ScaleForm::Log.scale(2.0 * raw);
+                }
+            }
+            ScaleForm::Softplus => {
+                for (o, &raw) in operands {
+                    let scale = ScaleForm::Softplus.scale(raw);
+                    *o = scale * scale;
+                }
+            }
         }
     }
 
@@ -144,10 +150,16 @@ vectorized! {
     fn times_variance_slope(d: &mut [f32], raw: &[f32], form: ScaleForm) {
         let operands = d.iter_mut().zip(raw);
         match form {
-            ScaleForm::Log => operands.for_each(|(d, &raw)| *d *= 2.0 * ScaleForm::Log.scale(2.0 * raw)),
-            ScaleForm::Softplus => operands.for_each(|(d, &raw)| {
-                *d *= 2.0 * ScaleForm::Softplus.scale(raw) * ScaleForm::Softplus.slope(raw, 0.0);
-            }),
+            ScaleForm::Log => {
+                for (d, &raw) in operands {
+                    *d *= 2.0 * ScaleForm::Log.scale(2.0 * raw);
+                }
+            }
+            ScaleForm::Softplus => {
+                for (d, &raw) in operands {
+                    *d *= 2.0 * ScaleForm::Softplus.scale(raw) * ScaleForm::Softplus.slope(raw, 0.0);
+                }
+            }
         }
     }
 

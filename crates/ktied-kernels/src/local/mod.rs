@@ -139,10 +139,6 @@ vectorized! {
         out.iter_mut().zip(a.iter().zip(b)).for_each(|(o, (a, b))| *o = a * b);
     }
 
-    fn add(out: &mut [f32], x: &[f32]) {
-        out.iter_mut().zip(x).for_each(|(o, x)| *o += x);
-    }
-
     fn square(out: &mut [f32], x: &[f32]) {
         out.iter_mut().zip(x).for_each(|(o, x)| *o = x * x);
     }

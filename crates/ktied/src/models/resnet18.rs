@@ -157,10 +157,12 @@ struct Block {
 
 impl Block {
     fn forward(&self, x: Tensor<4>, pass: &Pass) -> Result<Tensor<4>> {
-        let h = self.norm_1.forward_with_recipe(x, pass)?;
-        let shortcut = self.shortcut.forward_normed(h.clone(), pass)?;
-        let main = self.norm_2.forward_with_recipe(self.conv_1.forward_normed(h, pass)?, pass)?;
-        Ok(self.conv_2.forward_normed(main, pass)? + shortcut)
+        let (h, recipe) = self.norm_1.forward_with_recipe(x, pass)?;
+        let [aside, along] = ops::fork(h);
+        let shortcut = self.shortcut.forward_normed((aside, recipe.clone()), pass)?;
+        let main = self.conv_1.forward_normed((along, recipe), pass)?;
+        let main = self.conv_2.forward_normed(self.norm_2.forward_with_recipe(main, pass)?, pass)?;
+        Ok(ops::sum(main, shortcut)?)
     }
 
     fn map_weights<E>(self, map: &mut impl FnMut(Weights) -> Result<Weights, E>) -> Result<Self, E> {

@@ -1,4 +1,4 @@
-//! Binds kernels on plain slices to burn: the backend extension, and the only file that knows Flex.
+//! Binds kernels on plain slices to burn: the backend extension. Only this file and `branch` know Flex.
 //!
 //! An operation implements [`FusedOp`]: a forward pass and a backward pass on slices. [`apply`] runs it on Flex
 //! tensors and, where gradients are wanted, records the backward pass in burn's graph.
@@ -271,12 +271,14 @@ by_number_of_operands! {
 const CHECKED: &str = "`apply` has checked the operands";
 const CONTIGUOUS: &str = "operands are contiguous and of single precision";
 
-fn view(tensor: &FlexTensor) -> View<'_> {
+/// A contiguous tensor's elements and shape.
+pub(super) fn view(tensor: &FlexTensor) -> View<'_> {
     let data = tensor.as_slice::<f32>().expect(CONTIGUOUS);
     View { data, shape: tensor.layout().shape().as_slice() }
 }
 
-fn view_mut(tensor: &mut FlexTensor) -> &mut [f32] {
+/// A contiguous tensor's elements, to change; copied first if somebody else holds them.
+pub(super) fn view_mut(tensor: &mut FlexTensor) -> &mut [f32] {
     let (start, end) = tensor.layout().contiguous_offsets().expect(CONTIGUOUS);
     &mut tensor.storage_mut::<f32>()[start..end]
 }
@@ -286,12 +288,12 @@ fn tensor(values: Vec<f32>, shape: &[usize]) -> FlexTensor {
 }
 
 /// The tensor with its elements in order, and no second handle on them.
-fn contiguous(tensor: FlexTensor) -> FlexTensor {
+pub(super) fn contiguous(tensor: FlexTensor) -> FlexTensor {
     if tensor.is_contiguous() { tensor } else { tensor.to_contiguous() }
 }
 
 /// Keeps the memory of a tensor for later ones, unless somebody else holds it too.
-fn recycle(tensor: FlexTensor) {
+pub(super) fn recycle(tensor: FlexTensor) {
     let whole = tensor.bytes().len() == tensor.layout().num_elements() * size_of::<f32>();
     if !tensor.is_unique() || !tensor.is_contiguous() || !whole {
         return;

@@ -9,6 +9,7 @@
 //! All operands of one operation must share a device and a precision, as those of burn's own operations must; burn
 //! panics where they do not.
 
+mod branch;
 mod buffers;
 mod check;
 mod conv;
@@ -27,6 +28,8 @@ pub mod portable;
 mod signs;
 mod update;
 
+pub(crate) use branch::fork;
+pub use branch::sum;
 pub(crate) use buffers::{copy_of, give_data as recycle};
 pub use conv::{Border, ConvWindow, conv2d, conv2d_flipout, conv2d_pooled};
 pub use dense::dense;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
+use ktied_kernels::Awake;
 
 use super::averages::Averages;
 use super::finite;
@@ -194,6 +195,7 @@ impl Trainer {
     /// [`Error::NonFinite`] if a loss, a gradient or what the update would write is not finite and the configuration says to
     /// stop then, or it has happened too often in a row.
     pub fn step(mut self, batch: Batch) -> Result<(Self, StepReport)> {
+        let _awake = Awake::begin();
         let (step, seed, examples) = (self.state.step, self.config.train.seed, batch.len_of_whole());
         if self.config.network().prior.is_due(step) {
             self.model.network = self.model.network.clone().with_empirical_priors()?;

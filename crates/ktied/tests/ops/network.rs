@@ -196,3 +196,13 @@ fn likelihoods_agree_on_every_path() {
     let targets: Vec<f32> = (0..9).map(|i| (i % 2) as f32).collect();
     assert_paths_agree("sigmoid", &[random(9, 1)], &|t| ops::sigmoid_cross_entropy(t[0].clone(), &targets).unwrap());
 }
+
+#[test]
+fn sums_agree_on_every_path_and_leave_their_operands_alone() {
+    let inputs = [random(40_000, 1), random(40_000, 2)];
+    assert_paths_agree("sum", &inputs, &|t| {
+        let sum = ops::sum(t[0].clone(), t[1].clone()).unwrap();
+        // Both operands are read again: a sum in the memory of one that somebody holds would show.
+        ops::sum(sum * t[0].clone(), t[1].clone() * t[1].clone()).unwrap()
+    });
+}

@@ -64,6 +64,7 @@ fn both_paths_refuse_the_same_operands_with_the_same_sentence() {
             ),
             (sentence(ops::apply_signs(z1(3), key)), "apply_signs: `number of dimensions` must be at least 2, got 1"),
             (sentence(ops::add_signed(z2(2, 3), z2(2, 4), key)), "add_signed: `z` must have shape [2, 3], got [2, 4]"),
+            (sentence(ops::sum(z2(2, 3), z2(3, 2))), "sum: `b` must have shape [2, 3], got [3, 2]"),
             (sentence(ops::dense(z2(2, 3), z2(4, 5), None, relu)), "dense: `x` must have shape [2, 4], got [2, 3]"),
             (sentence(ops::dense(z2(2, 3), z2(3, 5), Some(z1(4)), relu)), "dense: `bias` must have shape [5], got [4]"),
             (

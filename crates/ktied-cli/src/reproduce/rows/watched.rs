@@ -35,24 +35,37 @@ fn watched(
 }
 
 pub(super) fn snr(rows: &mut Rows, scale: Scale, shelf: &Shelf) -> Result<(), Failure> {
-    watched(rows, ("snr", "; the line of that step in events.jsonl"), scale, shelf, |name, step| {
-        let log = shelf.log(name)?;
-        let missing = || Failure::Usage(format!("{}: no ratio at step {step}", shelf.run(name).display()));
-        dense_2(&log, step).ok_or_else(missing)
-    })
+    for (metric, of) in [("snr", Average::Mean), ("snr_median", Average::Median)] {
+        watched(rows, (metric, "; the line of that step in events.jsonl"), scale, shelf, |name, step| {
+            let log = shelf.log(name)?;
+            let missing = || Failure::Usage(format!("{}: no ratio at step {step}", shelf.run(name).display()));
+            dense_2(&log, step, of).ok_or_else(missing)
+        })?;
+    }
+    Ok(())
 }
 
-/// The mean ratio over the scale parameters of the second dense layer's kernel: of σ, or of u and v together, of which
+/// What stands for all parameters of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::reproduce) enum Average {
+    /// The paper's. One parameter that the data say nothing about has a ratio without bounds, and is all that it shows then.
+    Mean,
+    /// Of which half of the parameters have more.
+    Median,
+}
+
+/// The average ratio of the scale parameters of the second dense layer's kernel: of σ, or the mean of those of u and v, of which
 /// there are equally many in a square matrix.
-pub(in crate::reproduce) fn dense_2(log: &Log, step: u64) -> Option<f64> {
+pub(in crate::reproduce) fn dense_2(log: &Log, step: u64, average: Average) -> Option<f64> {
     let event = log.of("train").find(|event| crate::log::step(event) == step)?;
     let ratios = event.get("snr")?.as_array()?.iter();
     let is_it = |ratio: &&Value| {
         let tensor = ratio.get("tensor").and_then(Value::as_str).unwrap_or_default();
         tensor.starts_with("network.layers.1.weights.kernel.")
     };
-    let means: Vec<f64> = ratios.filter(is_it).filter_map(|ratio| Some(number(ratio.get("mean")?))).collect();
-    (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+    let field = if average == Average::Mean { "mean" } else { "median" };
+    let found: Vec<f64> = ratios.filter(is_it).filter_map(|ratio| Some(number(ratio.get(field)?))).collect();
+    (!found.is_empty()).then(|| found.iter().sum::<f64>() / found.len() as f64)
 }
 
 pub(super) fn convergence(rows: &mut Rows, models: &[Model], scale: Scale, shelf: &Shelf) -> Result<(), Failure> {
@@ -98,8 +111,7 @@ mod tests {
         for method in TRAINED {
             for seed in SEEDS {
                 let line = |step: u64| {
-                    let ratio =
-                        |part: &str, mean: f64| json!({"tensor": format!("network.layers.{part}"), "mean": mean});
+                    let ratio = |part: &str, mean: f64| json!({"tensor": format!("network.layers.{part}"), "mean": mean, "median": 2.0 * mean});
                     let base = (step + seed) as f64;
                     let snr = match method {
                         "mean-field" => vec![ratio("1.weights.kernel.raw_scale", base)],
@@ -118,7 +130,7 @@ mod tests {
             }
         }
         let rows = rows(Target::Snr, Scale::Quick, &made.0, &[Model::Mlp]).expect("all is there");
-        assert_eq!(rows.len(), 12);
+        assert_eq!(rows.len(), 24);
         let of = |method: &str, metric: &str| {
             let row = rows.iter().find(|row| row.method == method && row.metric == metric).expect("a row");
             (row.ours, row.sem, row.paper)
@@ -126,6 +138,7 @@ mod tests {
         let sem = Some((1.0f64 / 3.0).sqrt());
         assert_eq!(of("mean-field", "snr@1000"), (202.0, sem, Some(4.13)));
         assert_eq!(of("k-tied:2", "snr@9000"), (1802.0, sem, Some(4.3)));
+        assert_eq!(of("k-tied:2", "snr_median@9000"), (3604.0, sem.map(|sem| 2.0 * sem), Some(4.3)));
     }
 
     #[test]
