@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use crate::error::{Check, Result, ShapeError};
 use crate::noise::GROUP;
-use crate::par::{CHUNK, LANES, add_in_order, rows_per_chunk, sum_lanes};
+use crate::par::{CHUNK, LANES, add_in_order, rows_per_part, sum_lanes};
 use crate::rows::transposed;
 use crate::scale::{Factors, LogFactors, ScaleForm, add_run_backward, dot, floored, scale_run};
 use crate::simd::vectorized;
@@ -220,7 +220,7 @@ fn log_sum(factors: &LogFactors<'_>, f: &Factors) -> f64 {
     if f.rank == 1 {
         return rank_one_log_sum(factors);
     }
-    let rows = rows_per_chunk(f.num_cols);
+    let rows = rows_per_part(factors.num_rows, f.num_cols);
     let sums: Vec<f64> = crate::par::map_chunks(factors.num_rows, rows, |chunk| {
         chunk
             .map(|i| (0..f.num_cols).step_by(GROUP).map(|col| log_run(f.u_row(i), &f.v, f.num_cols, col)).sum::<f64>())
@@ -238,7 +238,7 @@ fn log_sum_with_grads(factors: &LogFactors<'_>, f: &Factors, d_log_u: &mut [f32]
         return rank_one_log_sum(factors);
     }
     d_log_u.fill(0.0);
-    let rows = rows_per_chunk(n);
+    let rows = rows_per_part(m, n);
     let parts: Vec<(f64, Vec<f32>)> = d_log_u
         .par_chunks_mut(rows * k)
         .enumerate()

@@ -14,6 +14,15 @@ pub(crate) fn rows_per_chunk(row_len: usize) -> usize {
     (CHUNK / row_len.max(1)).max(1)
 }
 
+/// Most parts of a sum that are in memory at once.
+const MAX_PARTS: usize = 256;
+
+/// How many of `num_rows` rows of `row_len` elements one task takes whose result is as long as a row: about one [`CHUNK`], but so many that
+/// the results of a wide matrix do not take as much memory as the matrix.
+pub(crate) fn rows_per_part(num_rows: usize, row_len: usize) -> usize {
+    rows_per_chunk(row_len).max(num_rows.div_ceil(MAX_PARTS))
+}
+
 /// Runs `task` on every chunk of `len` elements and returns the results in the order of the chunks.
 pub(crate) fn map_chunks<T: Send>(len: usize, chunk: usize, task: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
     let chunk = chunk.max(1);
@@ -55,6 +64,13 @@ mod tests {
             let all: Vec<usize> = map_chunks(len, 10, |range| range.collect::<Vec<_>>()).concat();
             assert_eq!(all, (0..len).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn a_wide_matrix_has_no_more_parts_than_a_long_one() {
+        assert_eq!(rows_per_part(784, 400), rows_per_chunk(400));
+        assert_eq!(rows_per_part(8192, 8192), 32);
+        assert_eq!(rows_per_part(0, 0), CHUNK);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use crate::NoiseKey;
 use crate::error::{Check, Result};
 use crate::noise::{GROUP, for_each_normal_group};
-use crate::par::{CHUNK, add_in_order, rows_per_chunk};
+use crate::par::{CHUNK, add_in_order, rows_per_part};
 use crate::rows::transposed;
 use crate::scale::{LogFactors, ScaleForm, add_run_backward, row_runs, scale_run};
 use crate::simd::vectorized;
@@ -117,7 +117,7 @@ pub fn k_tied_backward(
     check.len("d_log_u", d_log_u, factors.log_u.len())?;
     check.len("d_log_v", d_log_v, factors.log_v.len())?;
     let (f, n, k) = (factors.exp(), factors.num_cols, factors.rank);
-    let rows = rows_per_chunk(n);
+    let rows = rows_per_part(factors.num_rows, n);
     d_log_u.fill(0.0);
     let parts: Vec<Vec<f32>> = d_log_u
         .par_chunks_mut(rows * k)

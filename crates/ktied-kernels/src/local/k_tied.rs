@@ -302,13 +302,13 @@ vectorized! {
         for (x, d_z) in x.chunks(AT_ONCE * m).zip(d_z.chunks(AT_ONCE * r)) {
             for (pair, d_p) in d_p.chunks_exact_mut(m).enumerate() {
                 if d_z.len() == AT_ONCE * r {
-                    let [a, b, c, d] = std::array::from_fn(|row| d_z[row * r + pair]);
+                    let (a, b, c, d) = (d_z[pair], d_z[r + pair], d_z[2 * r + pair], d_z[3 * r + pair]);
                     let (ab, cd) = x.split_at(2 * m);
                     let ((xa, xb), (xc, xd)) = (ab.split_at(m), cd.split_at(m));
                     let operands = d_p.iter_mut().zip(xa.iter().zip(xb)).zip(xc.iter().zip(xd));
-                    operands.for_each(|((d_p, (xa, xb)), (xc, xd))| {
+                    for ((d_p, (xa, xb)), (xc, xd)) in operands {
                         *d_p += (a * (xa * xa) + b * (xb * xb)) + (c * (xc * xc) + d * (xd * xd));
-                    });
+                    }
                 } else {
                     for (x, z) in x.chunks_exact(m).zip(d_z.chunks_exact(r)) {
                         let z = z[pair];
