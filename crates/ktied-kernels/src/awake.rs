@@ -1,7 +1,7 @@
 //! Threads that look out for work while a step runs, instead of going to sleep between its kernels.
 //!
 //! The kernels of a step lie some tens of microseconds apart. A worker of rayon's that finds nothing to do goes to sleep within that
-//! time, and waking it costs about as much as a small kernel; twenty times a step that is a tenth of a small network's time.
+//! time, and waking it costs about as much as a small kernel, a few per cent of a step in all (docs/performance.md).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ pub struct Awake(Option<Arc<Watch>>);
 
 /// Whether workers of any pool are kept awake.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
-/// How long to wait for the workers, which may be asleep. Below it, those that come too late go back to sleep.
+/// How long to wait for the workers, which may be asleep. If one does not come in time, it is done without all of them.
 const PATIENCE: Duration = Duration::from_micros(200);
 /// Fruitless looks after which the operating system is asked whether somebody else needs the processor.
 const LOOKS_TO_YIELD: u32 = 64;
@@ -50,7 +50,8 @@ impl Awake {
                 theirs.look_out();
             }
         });
-        // A worker must look out from its idle place and not from within a kernel, which would then not end. So none has begun yet.
+        // A worker must look out from its idle place and not from within a kernel of this step, which would then not end: so the first
+        // kernel begins after all have come.
         let begin = Instant::now();
         while watch.num_awake.load(Ordering::Acquire) < others {
             if begin.elapsed() > PATIENCE {
