@@ -1,7 +1,7 @@
 //! Ways that part and meet again: a tensor for two readers, and the sum of two tensors, in the memory that is there.
 //!
-//! burn can do both, but it drops the memory of what it has added, whose pages then have to be cleared again in the next step: an
-//! eighth of a step of ResNet-18.
+//! burn can do both, but it drops the memory of what it has added, whose pages then have to be cleared again in the next step: 8 %
+//! of a step of ResNet-18.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
