@@ -2,7 +2,7 @@
 //!
 //! All three kernels are matrix products with the windows of the images, which are read where they lie (`windows`), some lines of
 //! them at a time, so that images and weights stay in the caches. What is taken at a time depends on the shape alone. Windows of
-//! 3×3 that move by one pixel over many channels are computed with fewer products (`winograd`).
+//! 3×3 and 5×5 that move by one pixel over many channels are computed with fewer products (`winograd`).
 
 pub mod flipout;
 mod im2col;
@@ -125,8 +125,8 @@ fn convolve(
     if y.is_empty() {
         return Ok(());
     }
-    if winograd::suits(plan) {
-        return weight.with_plain(plan, |weight| winograd::convolve(y, x, weight, bias, plan, activation));
+    if let Some(window) = winograd::suits(plan) {
+        return weight.with_plain(plan, |weight| winograd::convolve(window, y, x, weight, bias, plan, activation));
     }
     let outputs = plan.shape.outputs;
     let (tile_lines, line) = (tile_lines(plan), plan.out_width * outputs);
@@ -181,8 +181,8 @@ pub fn backward_weight(
         dweight.fill(0.0);
         return Ok(());
     }
-    if winograd::suits(&plan) {
-        return winograd::sum_weights(dweight, dz, x, &plan);
+    if let Some(window) = winograd::suits(&plan) {
+        return winograd::sum_weights(window, dweight, &dz, x, &plan);
     }
     sum_weights([dweight], &plan, |[dweight], lines, columns| accumulate_weight(dweight, &dz, x, &plan, lines, columns))
 }

@@ -12,7 +12,7 @@ use crate::activation::Activation;
 use crate::conv::shape::{Conv2dShape, Plan};
 use crate::conv::{
     Gradient, Weights, accumulate_weight, for_each_image, mirrored, scatter, sum_weights, tile_lines, tile_rows,
-    windows,
+    windows, winograd,
 };
 use crate::error::{Check, Result};
 use crate::gemm::{Mat, Right, Threads, Update, product_packed};
@@ -62,20 +62,44 @@ pub fn forward(
         return Ok(());
     }
     let outputs = shape.outputs;
+    let finish = |y: &mut [f32]| finish(y, bias, activation);
+    if let Some(window) = winograd::suits(&plan) {
+        let num_bands = winograd::lines_per_task(&plan);
+        return winograd::with_weights(window, weight, &plan, |weights| {
+            let sums = |z: &mut [f32], first| winograd::multiply(window, z, x, weights, &plan, first);
+            pool_bands(y, argmax, &plan, num_bands, sums, finish)
+        })?;
+    }
     let num_bands = (tile_lines(&plan) / 2).max(1);
-    let chunk = num_bands * plan.out_width / 2 * outputs;
     Right::with(Mat::new(weight, plan.patch, outputs)?, true, |weight| {
-        let tasks = y.par_chunks_mut(chunk).zip(argmax.par_chunks_mut(chunk)).enumerate();
-        tasks.for_each(|(task, (y, argmax))| {
-            with_scratch(WINDOW * y.len(), |z| {
-                let (first, num_lines) = (2 * task * num_bands, z.len() / (plan.out_width * outputs));
-                windows::multiply(z, x, weight, &plan, first..first + num_lines);
-                max_bands(y, argmax, z, plan.out_width, outputs);
-                finish(y, bias, activation);
-            });
-        });
-    });
-    Ok(())
+        let sums = |z: &mut [f32], first| {
+            let num_lines = z.len() / (plan.out_width * outputs);
+            windows::multiply(z, x, weight, &plan, 2 * first..2 * first + num_lines);
+            Ok(())
+        };
+        pool_bands(y, argmax, &plan, num_bands, sums, finish)
+    })
+}
+
+/// y = the largest of each 2×2 of the sums, finished, `num_bands` bands a task; `sums(z, first)` makes those of the bands from `first` on.
+fn pool_bands(
+    y: &mut [f32],
+    argmax: &mut [u8],
+    plan: &Plan,
+    num_bands: usize,
+    sums: impl Fn(&mut [f32], usize) -> Result<()> + Sync,
+    finish: impl Fn(&mut [f32]) + Sync,
+) -> Result<()> {
+    let chunk = num_bands * plan.out_width / 2 * plan.shape.outputs;
+    let tasks = y.par_chunks_mut(chunk).zip(argmax.par_chunks_mut(chunk)).enumerate();
+    tasks.try_for_each(|(task, (y, argmax))| {
+        with_scratch(WINDOW * y.len(), |z| {
+            sums(z, task * num_bands)?;
+            max_bands(y, argmax, z, plan.out_width, plan.shape.outputs);
+            finish(y);
+            Ok(())
+        })
+    })
 }
 
 /// dW = Σ over windows of windowᵀ·dz, each dz at the window that its argmax names, and db = Σ dz.
@@ -107,6 +131,9 @@ pub fn backward_weight(
     if dz.is_empty() || dweight.is_empty() {
         dweight.fill(0.0);
         return Ok(());
+    }
+    if let Some(window) = winograd::suits(&plan) {
+        return winograd::sum_weights(window, dweight, &winners, x, &plan);
     }
     sum_weights([dweight], &plan, |[dweight], lines, columns| {
         accumulate_weight(dweight, &winners, x, &plan, lines, columns)
@@ -141,6 +168,16 @@ pub fn backward_input(dx: &mut [f32], dz: &[f32], argmax: &[u8], weight: &[f32],
         });
     };
     let mirror = mirror.plan(check)?;
+    if let Some(window) = winograd::suits(&mirror) {
+        return Weights::Mirrored(weight).with_plain(&mirror, |weight| {
+            winograd::with_weights(window, weight, &mirror, |weights| {
+                let rows = 2 * winograd::lines_per_task(&mirror) * mirror.out_width;
+                for_each_image(dx, &plan, rows, |dx, rows| {
+                    winners.with_rows(rows, &plan, |dz| winograd::multiply(window, dx, dz, weights, &mirror, 0))
+                })
+            })?
+        });
+    }
     Weights::Mirrored(weight).with_packed(&mirror, |weight| {
         for_each_image(dx, &plan, tile_rows(mirror.patch), |dx, rows| {
             let lines = 0..dx.len() / (mirror.out_width * shape.channels);

@@ -66,6 +66,22 @@ impl<'a> Right<'a> {
         })
     }
 
+    /// An operand that was written in this order: panel after panel of [`Right::panel_cols`] columns, of each the terms in order.
+    pub(crate) fn of_panels(data: &'a [f32], terms: usize, cols: usize) -> Self {
+        assert_eq!(data.len(), terms * Self::padded(cols));
+        Self { data, panel_terms: terms, first: 0, terms, cols, engine: Engine::widest() }
+    }
+
+    /// Columns of a panel.
+    pub(crate) fn panel_cols() -> usize {
+        Engine::widest().cols
+    }
+
+    /// So many columns, and what the last panel has beyond them.
+    pub(crate) fn padded(cols: usize) -> usize {
+        cols.next_multiple_of(Self::panel_cols())
+    }
+
     /// `terms` terms from `first` on, which must be there.
     pub(crate) fn part(self, first: usize, terms: usize) -> Self {
         Self { first: self.first + first, terms, ..self }

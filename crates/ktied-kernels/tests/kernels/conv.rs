@@ -131,9 +131,13 @@ fn large_shapes() -> Vec<Conv2dShape> {
         shape(5, [20, 20], [5, 3], [1, 1], [1, 1]),
         padded(shape(2, [3, 3], [170, 180], [3, 3], [1, 1]), [1, 0, 1, 1]), // dW in blocks
         shape(2, [2, 2], [700, 400], [1, 1], [1, 1]),                       // the same without windows
-        Conv2dShape::same(9, [16, 16], 32, 40, [3, 3], [1, 1]),             // fewer products, a short last task
-        padded(shape(8, [18, 16], [40, 32], [3, 3], [1, 1]), [0, 2, 2, 0]), // and a border on two sides
+        Conv2dShape::same(9, [16, 16], 32, 48, [3, 3], [1, 1]),             // fewer products, a short last task
+        padded(shape(8, [18, 16], [48, 32], [3, 3], [1, 1]), [0, 2, 2, 0]), // and a border on two sides
         padded(shape(33, [6, 10], [32, 32], [3, 3], [1, 1]), [1, 1, 0, 0]), // and lines of four tiles
+        Conv2dShape::same(9, [16, 16], 32, 48, [5, 5], [1, 1]),             // the same for 5×5
+        padded(shape(13, [18, 14], [48, 32], [5, 5], [1, 1]), [0, 2, 4, 0]), // and a border on two sides
+        Conv2dShape::same(9, [16, 16], 64, 80, [5, 5], [1, 1]),             // and dW a place after another
+        Conv2dShape::same(9, [16, 16], 96, 96, [3, 3], [1, 1]),             // which 3×3 has too
     ]
 }
 

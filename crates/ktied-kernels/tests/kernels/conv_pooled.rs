@@ -45,6 +45,15 @@ fn large_shapes() -> Vec<Conv2dShape> {
     ]
 }
 
+/// Shapes whose sums are made of fewer products, which are not exact even for whole numbers.
+fn wide_shapes() -> Vec<Conv2dShape> {
+    vec![
+        Conv2dShape::same(9, [16, 16], 32, 64, [5, 5], [1, 1]), // LeNet's second layer
+        padded(shape(11, [18, 14], [48, 32], [5, 5], [1, 1]), [0, 2, 4, 0]),
+        Conv2dShape::same(9, [16, 16], 32, 48, [3, 3], [1, 1]),
+    ]
+}
+
 /// Small whole numbers: every sum of their products is exact in any order, and many are equal.
 fn whole_numbers(len: usize, seed: u64) -> Vec<f32> {
     random(len, seed).iter().map(|x| (1.2 * x).round()).collect()
@@ -106,7 +115,7 @@ fn forward_equals_convolution_then_pooling_ties_and_all() {
 
 #[test]
 fn forward_of_any_numbers_is_that_of_convolution_then_pooling() {
-    for s in [small_shapes(), large_shapes()].concat() {
+    for s in [small_shapes(), large_shapes(), wide_shapes()].concat() {
         let (x, w, b) = (random(num_inputs(&s), 1), random(num_weights(&s), 2), random(s.outputs, 3));
         let (expected, _) = separate(&x, &w, Some(&b), &s, Activation::Relu);
         let (found, _) = pooled(&x, &w, Some(&b), &s, Activation::Relu);
@@ -146,8 +155,10 @@ fn gradients_equal_those_of_pooling_then_convolution() {
         let (_, argmax) = pooled(&x, &w, None, &s, Activation::Identity);
         let found = gradients(&dz, &argmax, &x, &w, &s);
         assert!(found == separate_gradients(&dz, &argmax, &x, &w, &s), "whole numbers, {s:?}");
-
-        let (x, w, dz) = (random(x.len(), 5), random(w.len(), 6), random(dz.len(), 7));
+    }
+    for s in [small_shapes(), large_shapes(), wide_shapes()].concat() {
+        let (x, w) = (random(num_inputs(&s), 5), random(num_weights(&s), 6));
+        let (dz, (_, argmax)) = (random(num_outputs(&s) / 4, 7), pooled(&x, &w, None, &s, Activation::Identity));
         let found = gradients(&dz, &argmax, &x, &w, &s);
         for (found, expected) in found.iter().zip(separate_gradients(&dz, &argmax, &x, &w, &s)) {
             assert_close(found, &to_f64(&expected), TOLERANCE, 0.0, &format!("{s:?}"));
@@ -165,6 +176,16 @@ fn pooled_reference(x: &[f64], w: &[f64], b: &[f64], s: &Conv2dShape) -> Vec<f64
         (cells.into_iter().fold(f64::NEG_INFINITY, f64::max) + b[o]).max(0.0)
     };
     (0..z.len() / 4).map(largest).collect()
+}
+
+#[test]
+fn fewer_products_give_the_largest_of_the_plain_sums() {
+    for s in wide_shapes() {
+        let (x, w, b) = (random(num_inputs(&s), 1), random(num_weights(&s), 2), random(s.outputs, 3));
+        let expected = pooled_reference(&to_f64(&x), &to_f64(&w), &to_f64(&b), &s);
+        let (found, _) = pooled(&x, &w, Some(&b), &s, Activation::Relu);
+        assert_close(&found, &expected, TOLERANCE, 0.0, &format!("{s:?}"));
+    }
 }
 
 #[test]
@@ -189,7 +210,7 @@ fn backward_equals_central_differences() {
 
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
-    for s in large_shapes() {
+    for s in [large_shapes(), wide_shapes()].concat() {
         let (x, w, b) = (random(num_inputs(&s), 1), random(num_weights(&s), 2), random(s.outputs, 3));
         assert_same_bits_on_any_threads("pooled conv2d", || {
             let (y, argmax) = pooled(&x, &w, Some(&b), &s, Activation::Relu);
