@@ -124,8 +124,8 @@ fn lstm_cases() -> Vec<Case> {
     let (x, kernel, recurrent) = (random(states, 1), scaled(128 * width, 2), scaled(128 * width, 3));
     let (mut hidden, mut cells, mut gates) = (vec![0.0; states], vec![0.0; states], vec![0.0; 4 * states]);
     let (x_b, kernel_b, recurrent_b) = (x.clone(), kernel.clone(), recurrent.clone());
-    let (hidden_b, cells_b, gates_b) = (scaled(states, 4), scaled(states, 5), vec![0.5; 4 * states]);
-    let (dh, mut dgates, mut dx) = (random(128 * 128, 6), vec![0.0; 4 * states], vec![0.0; states]);
+    let (hidden_b, cells_b, mut gates_b) = (scaled(states, 4), scaled(states, 5), vec![0.0; 4 * states]);
+    let (dh, mut dx) = (random(128 * 128, 6), vec![0.0; states]);
     let (mut dkernel, mut drecurrent) = (vec![0.0; 128 * width], vec![0.0; 128 * width]);
     let flops = 2.0 * (80 * 128 * 256 * width) as f64;
     vec![
@@ -140,9 +140,11 @@ fn lstm_cases() -> Vec<Case> {
         }),
         Case::new("lstm backward 80x128x128->128", Work::Flops(2.0 * flops), move || {
             let (x, kernel, recurrent) = (Some(&mut dx[..]), Some(&mut dkernel[..]), Some(&mut drecurrent[..]));
-            let grads = LstmGrads { gates: &mut dgates, x, kernel, recurrent, bias: None, flip: Default::default() };
+            // Gradients replace the gates, so there must be new ones every time.
+            gates_b.fill(0.5);
+            let grads = LstmGrads { gates: &mut gates_b, x, kernel, recurrent, bias: None, flip: Default::default() };
             let weights = LstmWeights { kernel: &kernel_b, recurrent: &recurrent_b, bias: None, flip: None };
-            let tape = LstmTape { hidden: &hidden_b, cells: &cells_b, gates: &gates_b };
+            let tape = LstmTape { hidden: &hidden_b, cells: &cells_b };
             lstm::backward(grads, HiddenGradient::Last(&dh), &x_b, tape, weights, shape)
         }),
     ]

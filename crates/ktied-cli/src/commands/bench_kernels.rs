@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use ktied_kernels::Awake;
 use serde::Serialize;
 
 use crate::args::{Args, BenchKernels};
@@ -68,8 +69,9 @@ fn progress(args: &Args, len: u64) -> ProgressBar {
     ProgressBar::new(len).with_style(style)
 }
 
-/// The median of as many runs as fit into the budget, at least three.
+/// The median of as many runs as fit into the budget, at least three, with workers awake as they are in a training step.
 fn measure(mut case: Case, budget: Duration, peak: &bench::Peak) -> Result<Row, Failure> {
+    let _awake = Awake::begin();
     (case.run)()?;
     let (start, mut times) = (Instant::now(), Vec::new());
     while times.len() < 3 || start.elapsed() < budget {

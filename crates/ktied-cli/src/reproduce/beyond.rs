@@ -81,13 +81,14 @@ pub(super) fn rank(rows: &mut Rows, scale: Scale, shelf: &Shelf) -> Result<(), F
 pub(super) fn compress(rows: &mut Rows, models: &[Model], scale: Scale, shelf: &Shelf) -> Result<(), Failure> {
     for &model in models {
         let recipe = Recipe::converged(model, "mean-field", scale);
-        let name = &recipe.name;
-        let of_run = origin(&recipe, &format!(" && ktied evaluate {name} --samples {}", model.draws(scale)), shelf)?;
+        let (name, best) = (&recipe.name, recipe.checkpoint());
+        let evaluate = format!(" && ktied evaluate {name}{best} --samples {}", model.draws(scale));
+        let of_run = origin(&recipe, &evaluate, shelf)?;
         rows.scores(model, "mean-field", &SCORES, &shelf.required(name, "evaluation/test.json")?, &of_run);
         for rank in RANKS {
             for method in [Method::Svd, Method::Positive] {
                 let cut = Shelf::cut(name, method, rank);
-                let compress = format!("ktied compress {name} --rank {rank} --method {method} --out {cut}");
+                let compress = format!("ktied compress {name}{best} --rank {rank} --method {method} --out {cut}");
                 let origin = origin(&recipe, &format!(" && {compress} && ktied evaluate {cut}"), shelf)?;
                 let label = format!("{method}, rank {rank}");
                 rows.scores(model, &label, &SCORES, &shelf.required(&cut, "evaluation/test.json")?, &origin);

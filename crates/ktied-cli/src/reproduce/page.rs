@@ -100,7 +100,7 @@ fn about(target: Target) -> &'static str {
             "Table 2, figures 3 and 4: mean-field posteriors trained without annealing, then their standard deviations \
              replaced by rank 1, 2 and 3 of the singular value decomposition. One weight clamped at 1e-8 costs 18 nats, so \
              −ELBO is also given with a floor of 1e-4, and how many weights were clamped. `full`: 300 epochs, less where \
-             validation −ELBO has not improved for 30 epochs (LeNet) or 20 (LSTM). `quick`: MLP by local reparameterisation, 40 epochs; LeNet with 3×3 \
+             validation −ELBO has not improved for 30 epochs (LeNet) or 20 (LSTM), of which the best checkpoint is judged. `quick`: MLP by local reparameterisation, 40 epochs; LeNet with 3×3 \
              kernels, 16 and 32 filters and 128 units, batch 256, 8 epochs; LSTM on the last 40 words, 8 epochs; rates of \
              3e-3, and 0.01 (MLP) or 6e-3 on the scales; 50, 20 and 10 draws."
         }
@@ -112,7 +112,7 @@ fn about(target: Target) -> &'static str {
         }
         Target::KTied => {
             "The left table of the results figure: posteriors trained k-tied from the start, with annealing. `full`: 300 \
-             epochs, c = 5e-5 a batch. `quick`: sizes as under low-rank, annealing over two thirds of the steps."
+             epochs or until validation −ELBO no longer falls, as under low-rank, c = 5e-5 a batch. `quick`: sizes as under low-rank, annealing over two thirds of the steps."
         }
         Target::Snr => {
             "Mean of E[g²]/Var[g] over ten batches, of log σ (or log u and log v) of the MLP's second dense layer, at steps \

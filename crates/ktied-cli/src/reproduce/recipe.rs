@@ -88,12 +88,7 @@ impl Recipe {
     /// A mean-field or k-tied posterior without annealing, trained until it no longer gets better.
     pub(super) fn converged(model: Model, method: &str, scale: Scale) -> Self {
         let kind = format!("posterior.kind={method}");
-        let long: &[&str] = match (scale, model) {
-            (Scale::Full, Model::LeNet) => &["train.patience=6"],
-            (Scale::Full, Model::Lstm) => &["train.patience=10"],
-            _ => &[],
-        };
-        let settings = [&[kind.as_str(), "anneal.per_batch=none"], long, &size(model, scale)];
+        let settings = [&[kind.as_str(), "anneal.per_batch=none"][..], &size(model, scale)];
         Self::new(format!("{}-converged-{}", model.name(), slug(method)), model, &settings)
     }
 
@@ -156,6 +151,16 @@ impl Recipe {
         Self::new(name, Model::Mlp, &[&[kind.as_str(), &by], &others])
     }
 
+    /// Whether it ends when validation −ELBO no longer falls; then what is judged is the best checkpoint, not the last.
+    pub(crate) fn ends_early(&self) -> bool {
+        self.settings.iter().any(|setting| setting.starts_with("train.patience="))
+    }
+
+    /// Which checkpoint of it is meant, as other commands take it.
+    pub(crate) fn checkpoint(&self) -> &'static str {
+        if self.ends_early() { " --best" } else { "" }
+    }
+
     /// As the program's own command takes it.
     pub(crate) fn train(&self, folder: &Path, data: Option<&Path>) -> Train {
         Train {
@@ -179,8 +184,8 @@ impl Recipe {
 fn size(model: Model, scale: Scale) -> Vec<&'static str> {
     let of_model: &[&str] = match (scale, model) {
         (Scale::Full, Model::Mlp) => &["train.validate_every=10", "train.checkpoint_every=25"],
-        (Scale::Full, Model::LeNet) => &["train.validate_every=5", "train.checkpoint_every=5"],
-        (Scale::Full, Model::Lstm) => &["train.validate_every=2", "train.checkpoint_every=2"],
+        (Scale::Full, Model::LeNet) => &["train.patience=6", "train.validate_every=5", "train.checkpoint_every=5"],
+        (Scale::Full, Model::Lstm) => &["train.patience=10", "train.validate_every=2", "train.checkpoint_every=2"],
         (Scale::Full, Model::ResNet18 | Model::ResNet18He) => &[],
         (Scale::Quick, Model::Mlp) => {
             &["estimator.kind=local", "optim.scale_lr=0.01", "train.epochs=40", "train.validate_every=4"]

@@ -47,7 +47,7 @@ impl<'a> Mat<'a> {
     }
 
     /// `rows` rows from `first_row` on, and `cols` columns from `first_col` on, which must be there.
-    fn part(self, first_row: usize, rows: usize, first_col: usize, cols: usize) -> Self {
+    pub(crate) fn part(self, first_row: usize, rows: usize, first_col: usize, cols: usize) -> Self {
         let data = &self.data[first_row * self.row_stride + first_col * self.col_stride..];
         Self { data, rows, cols, ..self }
     }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use super::flip::BlockFlip;
 use super::step::{step_rows, step_rows_backward};
 use super::{HiddenGradient, LstmShape, LstmTape, LstmWeights};
@@ -15,8 +17,8 @@ const MAX_BLOCK: usize = 64;
 /// Tasks for each thread, so that one that is held up elsewhere is helped.
 const BLOCKS_PER_THREAD: usize = 2;
 
-/// Rows of dz that are packed at once.
-const SLAB: usize = 400;
+/// Rows of dz that a weight gradient packs and sums at once: a panel of them and a tile's inputs stay in the first-level cache.
+const SLAB: usize = 256;
 
 /// Lengths that follow from a checked shape.
 #[derive(Clone, Copy)]
@@ -67,35 +69,61 @@ impl Plan {
     }
 
     /// dkernel = Σ over steps of xᵀ·dz and drecurrent = Σ of h₋₁ᵀ·dz, those that are wanted: step t saw the hidden state of step t − 1,
-    /// and the first step zeros. Some rows of dz are packed at a time, for both.
+    /// and the first step zeros. A task takes some gates of both through all steps, so that dz is read from memory once.
     pub fn weight_products(
         &self,
-        mut kernel: Option<&mut [f32]>,
-        mut recurrent: Option<&mut [f32]>,
+        kernel: Option<&mut [f32]>,
+        recurrent: Option<&mut [f32]>,
         x: &[f32],
         hidden: &[f32],
         dgates: Mat<'_>,
     ) -> Result<()> {
+        if self.steps == 0 {
+            [kernel, recurrent].into_iter().flatten().for_each(|out| out.fill(0.0));
+            return Ok(());
+        }
         let LstmShape { batch, inputs, hidden: num_hidden, .. } = self.shape;
-        let clear = |out: &mut Option<&mut [f32]>| out.iter_mut().for_each(|out| out.fill(0.0));
-        clear(&mut kernel);
-        clear(&mut recurrent);
-        let (x, hidden) = (Mat::new(x, self.steps, inputs)?, Mat::new(hidden, self.steps, num_hidden)?);
+        let rows = [kernel.as_ref().map_or(0, |_| inputs), recurrent.as_ref().map_or(0, |_| num_hidden)];
+        let seen = [Mat::new(x, self.steps, inputs)?, Mat::new(hidden, self.steps, num_hidden)?];
+        let task_cols = Right::padded(self.width.div_ceil(rayon::current_num_threads())).max(1);
+        let num_rows = rows[0] + rows[1];
+        with_scratch(num_rows * self.width, |sums| {
+            let tasks = sums.par_chunks_mut((num_rows * task_cols).max(1)).enumerate();
+            tasks.try_for_each(|(task, sums)| {
+                let columns = task * task_cols..self.width.min((task + 1) * task_cols);
+                let (of_x, of_hidden) = sums.split_at_mut(rows[0] * columns.len());
+                let dgates = dgates.part(0, self.steps, columns.start, columns.len());
+                self.sum_steps([of_x, of_hidden], seen, [0, batch], dgates)
+            })?;
+            let parts = sums.chunks((num_rows * task_cols).max(1)).enumerate();
+            let (kernel, recurrent) = (kernel.unwrap_or_default(), recurrent.unwrap_or_default());
+            for (task, sums) in parts {
+                let (first, cols) = (task * task_cols, sums.len() / num_rows);
+                let rows_of = kernel.chunks_exact_mut(self.width).chain(recurrent.chunks_exact_mut(self.width));
+                for (row, sums) in rows_of.zip(sums.chunks_exact(cols)) {
+                    row[first..first + cols].copy_from_slice(sums);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// outs = Σ over steps of seenᵀ·dz, each from its first step on; the calling thread does it.
+    fn sum_steps(&self, outs: [&mut [f32]; 2], seen: [Mat<'_>; 2], late: [usize; 2], dgates: Mat<'_>) -> Result<()> {
+        let mut sums: Vec<_> = outs.into_iter().zip(seen).zip(late).filter(|((out, _), _)| !out.is_empty()).collect();
+        sums.iter_mut().for_each(|((out, _), _)| out.fill(0.0));
         for start in (0..self.steps).step_by(SLAB) {
             let len = SLAB.min(self.steps - start);
-            Right::with(dgates.rows(start, len), true, |dgates| -> Result<()> {
-                if let Some(out) = &mut kernel {
-                    product_packed(out, x.rows(start, len).t(), dgates, Update::Accumulate, Threads::All)?;
-                }
-                let skipped = batch.saturating_sub(start).min(len);
-                if let Some(out) = &mut recurrent
-                    && skipped < len
-                {
-                    let (before, dgates) = (start + skipped - batch, dgates.part(skipped, len - skipped));
-                    let hidden = hidden.rows(before, len - skipped).t();
-                    product_packed(out, hidden, dgates, Update::Accumulate, Threads::All)?;
-                }
-                Ok(())
+            Right::with(dgates.rows(start, len), false, |dgates| {
+                sums.iter_mut().try_for_each(|((out, seen), late)| {
+                    let skipped = late.saturating_sub(start).min(len);
+                    if skipped == len {
+                        return Ok(());
+                    }
+                    let (first, len) = (start + skipped - *late, len - skipped);
+                    let (seen, dgates) = (seen.rows(first, len).t(), dgates.part(skipped, len));
+                    product_packed(out, seen, dgates, Update::Accumulate, Threads::One)
+                })
             })?;
         }
         Ok(())
@@ -106,8 +134,6 @@ impl Plan {
 pub(super) struct ForwardBlock<'a> {
     /// Gates, to be written; `[rows, 4H]` each.
     pub gates: Vec<&'a mut [f32]>,
-    /// The input's share of Flipout's deviation, before its signs; none without Flipout.
-    pub deviations: Vec<&'a mut [f32]>,
     /// `[rows, H]` each.
     pub cells: Vec<&'a mut [f32]>,
     /// `[rows, H]` each.
@@ -126,26 +152,22 @@ impl ForwardBlock<'_> {
         flip: Option<BlockFlip<'_>>,
         plan: &Plan,
     ) -> Result<()> {
-        let Self { gates, deviations, cells, hidden, first } = self;
+        let Self { gates, cells, hidden, first } = self;
         let LstmShape { inputs, hidden: num_hidden, .. } = plan.shape;
-        let mut deviations = deviations.into_iter();
+        let zeros = vec![0.0; cells.first().map_or(0, |cells| cells.len())];
         let mut before: Option<(&[f32], &[f32])> = None;
         for (t, ((gates, cells), hidden)) in gates.into_iter().zip(cells).zip(hidden).enumerate() {
             let x = &x[plan.part(t, first, inputs)];
-            let x = Mat::new(x, gates.len() / plan.width, inputs)?;
-            product_packed(gates, x, kernel, Update::Overwrite, Threads::One)?;
+            let x_rows = Mat::new(x, gates.len() / plan.width, inputs)?;
+            product_packed(gates, x_rows, kernel, Update::Overwrite, Threads::One)?;
             if let Some((_, hidden_before)) = before {
                 let hidden_before = Mat::new(hidden_before, hidden.len() / num_hidden, num_hidden)?;
                 product_packed(gates, hidden_before, recurrent, Update::Accumulate, Threads::One)?;
             }
-            if let (Some(flip), Some(deviation)) = (&flip, deviations.next()) {
-                flip.add(gates, deviation, before.map(|(_, hidden)| hidden))?;
+            if let Some(flip) = &flip {
+                flip.add(gates, x, before.map(|(_, hidden)| hidden))?;
             }
-            match before {
-                Some((cells_before, _)) => cells.copy_from_slice(cells_before),
-                None => cells.fill(0.0),
-            }
-            step_rows(gates, cells, hidden, bias);
+            step_rows(gates, cells, hidden, before.map_or(&zeros, |(cells, _)| cells), bias);
             before = Some((cells, hidden));
         }
         Ok(())
@@ -154,11 +176,11 @@ impl ForwardBlock<'_> {
 
 /// A block's part of every step, on the way back.
 pub(super) struct BackwardBlock<'a> {
-    /// dz, to be written; `[rows, 4H]` each.
-    pub dgates: Vec<&'a mut [f32]>,
+    /// Gates, to be replaced by dz; `[rows, 4H]` each.
+    pub gates: Vec<&'a mut [f32]>,
     /// dx, to be written; `[rows, M]` each, or none.
     pub d_x: Vec<&'a mut [f32]>,
-    /// r∘dz, to be written; none without Flipout.
+    /// r∘dz, to be written, as dz is; none without Flipout.
     pub signed: Vec<&'a mut [f32]>,
     /// The block's first example.
     pub first: usize,
@@ -175,32 +197,33 @@ impl BackwardBlock<'_> {
         plan: &Plan,
     ) -> Result<()> {
         let LstmShape { time, batch, hidden: num_hidden, .. } = plan.shape;
-        let Self { dgates, d_x, signed, first } = self;
+        let first = self.first;
         let num_rows = plan.block.min(batch - first);
         let len = num_rows * num_hidden;
         let part = |t: usize, columns: usize| plan.part(t, first, columns);
         let zeros = vec![0.0; len];
-        let (mut signed, mut d_x) = (signed.into_iter().rev(), d_x.into_iter().rev());
-        with_scratch(3 * len, |carry| {
+        let (mut signed, mut d_x) = (self.signed.into_iter().rev(), self.d_x.into_iter().rev());
+        with_scratch(2 * len + plan.width, |scratch| {
+            let (row, carry) = scratch.split_at_mut(plan.width);
             carry.fill(0.0);
-            let (dh, rest) = carry.split_at_mut(len);
-            let (dc, deviation) = rest.split_at_mut(len);
-            for (t, dgates) in dgates.into_iter().enumerate().rev() {
+            let (dh, dc) = carry.split_at_mut(len);
+            for (t, gates) in self.gates.into_iter().enumerate().rev() {
                 match dhidden {
                     HiddenGradient::All(all) => add(dh, &all[part(t, num_hidden)]),
                     HiddenGradient::Last(last) if t + 1 == time => add(dh, &last[part(0, num_hidden)]),
                     HiddenGradient::Last(_) => {}
                 }
                 let cells_before = if t == 0 { &zeros } else { &tape.cells[part(t - 1, num_hidden)] };
-                let (gates, cells) = (&tape.gates[part(t, plan.width)], &tape.cells[part(t, num_hidden)]);
-                step_rows_backward(dgates, dc, dh, gates, cells, cells_before, num_hidden);
+                step_rows_backward(gates, row, dc, dh, &tape.cells[part(t, num_hidden)], cells_before, num_hidden);
+                let dgates = &*gates;
                 let dgates_here = Mat::new(dgates, num_rows, plan.width)?;
                 product_packed(dh, dgates_here, recurrent_t, Update::Overwrite, Threads::One)?;
-                if let Some(d_x) = d_x.next() {
+                let mut d_x = d_x.next();
+                if let Some(d_x) = &mut d_x {
                     product_packed(d_x, dgates_here, kernel_t, Update::Overwrite, Threads::One)?;
                 }
                 if let (Some(flip), Some(signed)) = (&flip, signed.next()) {
-                    flip.add_backward(dh, signed, deviation, dgates)?;
+                    flip.add_backward(dh, d_x, signed, dgates)?;
                 }
             }
             Ok(())

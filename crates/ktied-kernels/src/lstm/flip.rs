@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::LstmShape;
 use super::block::Plan;
 use crate::error::{Check, Result};
-use crate::gemm::{Mat, Right, Threads, Update, product, product_packed};
+use crate::gemm::{Mat, Right, Threads, Update, product_packed};
 use crate::scratch::with_scratch;
 use crate::simd::vectorized;
 
@@ -44,92 +44,98 @@ impl<'a> LstmFlip<'a> {
         check.len("flip.gate_signs", self.gate_signs, check.product(&[batch, width])?)
     }
 
-    /// (x∘s)·Δkernel of all steps, `[T, B, 4H]`.
-    pub(super) fn of_inputs(&self, x: &[f32], plan: &Plan) -> Result<Vec<f32>> {
-        let inputs = plan.shape.inputs;
-        let (x, mut out) = (signed(x, self.x_signs), vec![0.0; plan.steps * plan.width]);
-        let kernel = Mat::new(self.kernel, inputs, plan.width)?;
-        product(&mut out, Mat::new(&x, plan.steps, inputs)?, kernel, Update::Overwrite, Threads::All)?;
-        Ok(out)
-    }
-
-    /// What the examples from `first` on need of it, with Δrecurrent packed, or its transpose going back.
-    pub(super) fn of_block<'b>(&self, recurrent: Right<'b>, first: usize, plan: &Plan) -> BlockFlip<'b>
+    /// What the examples from `first` on need of it, with Δkernel and Δrecurrent packed, or their transposes going back.
+    pub(super) fn of_block<'b>(&self, [kernel, recurrent]: [Right<'b>; 2], first: usize, plan: &Plan) -> BlockFlip<'b>
     where
         'a: 'b,
     {
-        let (hidden, width) = (plan.shape.hidden, plan.width);
         let rows = first..plan.shape.batch.min(first + plan.block);
+        let of_rows = |signs: &'a [f32], width: usize| &signs[rows.start * width..rows.end * width];
         BlockFlip {
+            kernel,
             recurrent,
-            hidden_signs: &self.hidden_signs[rows.start * hidden..rows.end * hidden],
-            gate_signs: &self.gate_signs[rows.start * width..rows.end * width],
+            x_signs: of_rows(self.x_signs, plan.shape.inputs),
+            hidden_signs: of_rows(self.hidden_signs, plan.shape.hidden),
+            gate_signs: of_rows(self.gate_signs, plan.width),
             num_rows: rows.len(),
         }
     }
 
-    /// Gradients of the perturbations, and the perturbations' share of dx, from r∘dz.
+    /// Gradients of the perturbations, from r∘dz.
     pub(super) fn products(
         &self,
         grads: LstmFlipGrads<'_>,
-        d_x: Option<&mut [f32]>,
         x: &[f32],
         hidden: &[f32],
-        signed_dgates: &[f32],
+        signed_dgates: Mat<'_>,
         plan: &Plan,
     ) -> Result<()> {
-        let (inputs, whole_x, whole_hidden) = (plan.shape.inputs, x, hidden);
-        let dgates = Mat::new(signed_dgates, plan.steps, plan.width)?;
-        if let Some(d_x) = d_x {
-            let (kernel_t, mut share) = (Mat::new(self.kernel, inputs, plan.width)?.t(), vec![0.0; d_x.len()]);
-            product(&mut share, dgates, kernel_t, Update::Overwrite, Threads::All)?;
-            add_signed(d_x, &share, self.x_signs);
-        }
-        let x = grads.kernel.as_ref().map(|_| signed(x, self.x_signs));
-        let hidden = grads.recurrent.as_ref().map(|_| signed(hidden, self.hidden_signs));
-        let (x, hidden) = (x.as_deref().unwrap_or(whole_x), hidden.as_deref().unwrap_or(whole_hidden));
-        plan.weight_products(grads.kernel, grads.recurrent, x, hidden, dgates)
+        let signed_x = grads.kernel.as_ref().map(|_| signed(x, self.x_signs));
+        let signed_hidden = grads.recurrent.as_ref().map(|_| signed(hidden, self.hidden_signs));
+        let (x, hidden) = (signed_x.as_deref().unwrap_or(x), signed_hidden.as_deref().unwrap_or(hidden));
+        plan.weight_products(grads.kernel, grads.recurrent, x, hidden, signed_dgates)
     }
 }
 
 /// Flipout of a block of examples.
 pub(super) struct BlockFlip<'a> {
-    /// Δrecurrent going forward, its transpose going back.
+    /// Δkernel going forward, its transpose going back; Δrecurrent as well.
+    kernel: Right<'a>,
     recurrent: Right<'a>,
+    x_signs: &'a [f32],
     hidden_signs: &'a [f32],
     gate_signs: &'a [f32],
     num_rows: usize,
 }
 
 impl BlockFlip<'_> {
-    /// gates += r∘(deviation + (h₋₁∘s')·Δrecurrent); `deviation` is the input's share.
-    pub fn add(&self, gates: &mut [f32], deviation: &mut [f32], hidden_before: Option<&[f32]>) -> Result<()> {
-        let (num_hidden, _) = self.sizes();
-        if let Some(hidden) = hidden_before {
-            with_scratch(hidden.len(), |scratch| {
-                multiply(scratch, hidden, self.hidden_signs);
-                let hidden = Mat::new(scratch, self.num_rows, num_hidden)?;
-                product_packed(deviation, hidden, self.recurrent, Update::Accumulate, Threads::One)
-            })?;
-        }
-        multiply_add(gates, deviation, self.gate_signs);
-        Ok(())
+    /// gates += r∘((x∘s)·Δkernel + (h₋₁∘s')·Δrecurrent).
+    pub fn add(&self, gates: &mut [f32], x: &[f32], hidden_before: Option<&[f32]>) -> Result<()> {
+        with_scratch(gates.len(), |deviation| {
+            self.product_of(deviation, x, self.x_signs, self.kernel, Update::Overwrite)?;
+            if let Some(hidden) = hidden_before {
+                self.product_of(deviation, hidden, self.hidden_signs, self.recurrent, Update::Accumulate)?;
+            }
+            multiply_add(gates, deviation, self.gate_signs);
+            Ok(())
+        })
     }
 
-    /// signed = r∘dz, and dh += s'∘(signed·Δrecurrentᵀ), for which `share` is room.
-    pub fn add_backward(&self, dh: &mut [f32], signed: &mut [f32], share: &mut [f32], dgates: &[f32]) -> Result<()> {
-        let (_, width) = self.sizes();
+    /// (seen∘signs)·weights
+    fn product_of(
+        &self,
+        out: &mut [f32],
+        seen: &[f32],
+        signs: &[f32],
+        weights: Right<'_>,
+        update: Update,
+    ) -> Result<()> {
+        with_scratch(seen.len(), |signed| {
+            multiply(signed, seen, signs);
+            let signed = Mat::new(signed, self.num_rows, weights.shape().0)?;
+            product_packed(out, signed, weights, update, Threads::One)
+        })
+    }
+
+    /// signed = r∘dz, of which dh += s'∘(signed·Δrecurrentᵀ), and dx += s∘(signed·Δkernelᵀ) if it is wanted.
+    pub fn add_backward(
+        &self,
+        dh: &mut [f32],
+        d_x: Option<&mut [f32]>,
+        signed: &mut [f32],
+        dgates: &[f32],
+    ) -> Result<()> {
         multiply(signed, dgates, self.gate_signs);
-        let signed = Mat::new(signed, self.num_rows, width)?;
-        product_packed(share, signed, self.recurrent, Update::Overwrite, Threads::One)?;
-        multiply_add(dh, share, self.hidden_signs);
-        Ok(())
-    }
-
-    /// H and 4H.
-    fn sizes(&self) -> (usize, usize) {
-        let num_rows = self.num_rows.max(1);
-        (self.hidden_signs.len() / num_rows, self.gate_signs.len() / num_rows)
+        let signed = Mat::new(signed, self.num_rows, self.recurrent.shape().0)?;
+        let add = |out: &mut [f32], signs: &[f32], weights: Right<'_>| {
+            with_scratch(out.len(), |share| {
+                product_packed(share, signed, weights, Update::Overwrite, Threads::One)?;
+                multiply_add(out, share, signs);
+                Ok(())
+            })
+        };
+        add(dh, self.hidden_signs, self.recurrent)?;
+        d_x.map_or(Ok(()), |d_x| add(d_x, self.x_signs, self.kernel))
     }
 }
 
@@ -138,12 +144,6 @@ fn signed(x: &[f32], signs: &[f32]) -> Vec<f32> {
     let (mut out, step) = (vec![0.0; x.len()], signs.len().max(1));
     out.par_chunks_mut(step).zip(x.par_chunks(step)).for_each(|(out, x)| multiply(out, x, signs));
     out
-}
-
-/// out += x∘signs at every step.
-fn add_signed(out: &mut [f32], x: &[f32], signs: &[f32]) {
-    let step = signs.len().max(1);
-    out.par_chunks_mut(step).zip(x.par_chunks(step)).for_each(|(out, x)| multiply_add(out, x, signs));
 }
 
 vectorized! {

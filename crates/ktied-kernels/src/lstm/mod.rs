@@ -43,15 +43,24 @@ pub struct LstmWeights<'a> {
 }
 
 impl<'a> LstmWeights<'a> {
-    fn kernel_matrix(&self, plan: &Plan) -> Result<Mat<'a>> {
-        Mat::new(self.kernel, plan.shape.inputs, plan.width)
+    /// The weights of the input and of the hidden state, and Flipout's perturbations of them, which are empty without Flipout.
+    fn matrices(&self, plan: &Plan) -> Result<[Mat<'a>; 4]> {
+        let LstmShape { inputs, hidden, .. } = plan.shape;
+        let of = |weights, rows| Mat::new(weights, rows, plan.width);
+        let none = Mat::new(&[], 0, 0)?;
+        let (flip_kernel, flip_recurrent) = match self.flip {
+            Some(flip) => (of(flip.kernel, inputs)?, of(flip.recurrent, hidden)?),
+            None => (none, none),
+        };
+        Ok([of(self.kernel, inputs)?, of(self.recurrent, hidden)?, flip_kernel, flip_recurrent])
     }
+}
 
-    /// The recurrent weights, and Flipout's perturbation of them, which is empty without Flipout.
-    fn recurrent_matrices(&self, plan: &Plan) -> Result<[Mat<'a>; 2]> {
-        let of = |weights| Mat::new(weights, plan.shape.hidden, plan.width);
-        Ok([of(self.recurrent)?, self.flip.map_or(Mat::new(&[], 0, 0), |flip| of(flip.recurrent))?])
-    }
+/// Runs `task` on all of them, packed.
+fn packed<T>([a, b, c, d]: [Mat<'_>; 4], task: impl FnOnce([Right<'_>; 4]) -> T) -> T {
+    Right::with(a, true, |a| {
+        Right::with(b, true, |b| Right::with(c, true, |c| Right::with(d, true, |d| task([a, b, c, d]))))
+    })
 }
 
 /// What [`forward`] writes.
@@ -72,8 +81,6 @@ pub struct LstmTape<'a> {
     pub hidden: &'a [f32],
     /// Cell states, `[T, B, H]`.
     pub cells: &'a [f32],
-    /// Gates after their activations, `[T, B, 4H]`.
-    pub gates: &'a [f32],
 }
 
 /// Gradient of the hidden states that [`backward`] starts from.
@@ -88,7 +95,7 @@ pub enum HiddenGradient<'a> {
 /// Where [`backward`] writes; what is `None` is not computed.
 #[derive(Debug)]
 pub struct LstmGrads<'a> {
-    /// Gradient of the gates before their activations, `[T, B, 4H]`: the others are made of it.
+    /// The gates as [`forward`] wrote them, `[T, B, 4H]`, replaced by their gradient before the activations: the others are made of it.
     pub gates: &'a mut [f32],
     /// Gradient of x, `[T, B, M]`.
     pub x: Option<&'a mut [f32]>,
@@ -131,25 +138,17 @@ pub fn forward(tape: LstmTapeMut<'_>, x: &[f32], weights: LstmWeights<'_>, shape
     if hidden.is_empty() {
         return Ok(());
     }
-    let mut deviations = weights.flip.map_or(Ok(Vec::new()), |flip| flip.of_inputs(x, &plan))?;
-
     let zeros = vec![0.0; plan.width];
     let bias = weights.bias.unwrap_or(&zeros);
-    let (gates, deviations) = (plan.split(gates, plan.width), plan.split(&mut deviations, plan.width));
-    let (cells, hidden) = (plan.split(cells, shape.hidden), plan.split(hidden, shape.hidden));
-    let states = cells.into_par_iter().zip(hidden);
-    let blocks = gates.into_par_iter().zip(deviations).zip(states).enumerate();
-    let (kernel, [recurrent, deviation]) = (weights.kernel_matrix(&plan)?, weights.recurrent_matrices(&plan)?);
-    Right::with(kernel, true, |kernel| {
-        Right::with(recurrent, true, |recurrent| {
-            Right::with(deviation, true, |deviation| {
-                blocks.try_for_each(|(index, ((gates, deviations), (cells, hidden)))| {
-                    let first = index * plan.block;
-                    let flip = weights.flip.map(|flip| flip.of_block(deviation, first, &plan));
-                    let block = ForwardBlock { gates, deviations, cells, hidden, first };
-                    block.run(x, [kernel, recurrent], bias, flip, &plan)
-                })
-            })
+    let gates = plan.split(gates, plan.width);
+    let states = plan.split(cells, shape.hidden).into_par_iter().zip(plan.split(hidden, shape.hidden));
+    let blocks = gates.into_par_iter().zip(states).enumerate();
+    packed(weights.matrices(&plan)?, |[kernel, recurrent, flip_kernel, flip_recurrent]| {
+        blocks.try_for_each(|(index, (gates, (cells, hidden)))| {
+            let first = index * plan.block;
+            let flip = weights.flip.map(|flip| flip.of_block([flip_kernel, flip_recurrent], first, &plan));
+            let block = ForwardBlock { gates, cells, hidden, first };
+            block.run(x, [kernel, recurrent], bias, flip, &plan)
         })
     })
 }
@@ -176,18 +175,21 @@ pub fn backward(
     let check = Check("lstm backward");
     let plan = Plan::new(check, shape, x, &weights)?;
     check_grads(check, &grads, dhidden, x, tape, &weights, &plan)?;
-    let LstmGrads { gates, x: mut d_x, kernel, recurrent, bias, flip: flip_grads } = grads;
+    let LstmGrads { gates, x: d_x, kernel, recurrent, bias, flip: flip_grads } = grads;
     // r∘dz of all steps, what Flipout's products are made of.
     let mut signed = vec![0.0; weights.flip.map_or(0, |_| gates.len())];
     if !gates.is_empty() {
-        gates_backward(gates, d_x.as_deref_mut().unwrap_or_default(), &mut signed, dhidden, tape, &weights, &plan)?;
+        gates_backward(gates, d_x.unwrap_or_default(), &mut signed, dhidden, tape, &weights, &plan)?;
     }
-    let dgates = Mat::new(gates, plan.steps, plan.width)?;
-    plan.weight_products(kernel, recurrent, x, tape.hidden, dgates)?;
+    plan.weight_products(kernel, recurrent, x, tape.hidden, Mat::new(gates, plan.steps, plan.width)?)?;
     if let Some(d_bias) = bias {
         column_sums(d_bias, gates);
     }
-    weights.flip.map_or(Ok(()), |flip| flip.products(flip_grads, d_x, x, tape.hidden, &signed, &plan))
+    let flip_products = |flip: LstmFlip<'_>| {
+        let signed = Mat::new(&signed, plan.steps, plan.width)?;
+        flip.products(flip_grads, x, tape.hidden, signed, &plan)
+    };
+    weights.flip.map_or(Ok(()), flip_products)
 }
 
 fn check_grads(
@@ -201,10 +203,9 @@ fn check_grads(
 ) -> Result<()> {
     let LstmShape { batch, hidden, .. } = plan.shape;
     let states = check.product(&[plan.steps, hidden])?;
-    check.len("dgates", grads.gates, check.product(&[plan.steps, plan.width])?)?;
+    check.len("gates", grads.gates, check.product(&[plan.steps, plan.width])?)?;
     check.len("hidden", tape.hidden, states)?;
     check.len("cells", tape.cells, states)?;
-    check.len("gates", tape.gates, grads.gates.len())?;
     match dhidden {
         HiddenGradient::All(all) => check.len("dhidden", all, states)?,
         HiddenGradient::Last(last) => check.len("dhidden", last, check.product(&[batch, hidden])?)?,
@@ -222,9 +223,9 @@ fn check_grads(
     check_optional("dflip.recurrent", &grads.flip.recurrent, recurrent)
 }
 
-/// dgates and, if it is not empty, dx of all steps, and r∘dgates where Flipout wants it, a block of examples a task.
+/// Gates to dz and, if it is not empty, dx of all steps, and r∘dz where Flipout wants it, a block of examples a task.
 fn gates_backward(
-    dgates: &mut [f32],
+    gates: &mut [f32],
     d_x: &mut [f32],
     signed: &mut [f32],
     dhidden: HiddenGradient<'_>,
@@ -232,18 +233,13 @@ fn gates_backward(
     weights: &LstmWeights<'_>,
     plan: &Plan,
 ) -> Result<()> {
-    let (kernel, [recurrent, deviation]) = (weights.kernel_matrix(plan)?, weights.recurrent_matrices(plan)?);
-    let (dgates, d_x) = (plan.split(dgates, plan.width), plan.split(d_x, plan.shape.inputs));
-    let blocks = dgates.into_par_iter().zip(d_x).zip(plan.split(signed, plan.width));
-    Right::with(kernel.t(), true, |kernel_t| {
-        Right::with(recurrent.t(), true, |recurrent_t| {
-            Right::with(deviation.t(), true, |deviation_t| {
-                blocks.enumerate().try_for_each(|(index, ((dgates, d_x), signed))| {
-                    let first = index * plan.block;
-                    let flip = weights.flip.map(|flip| flip.of_block(deviation_t, first, plan));
-                    BackwardBlock { dgates, d_x, signed, first }.run(dhidden, tape, [kernel_t, recurrent_t], flip, plan)
-                })
-            })
+    let (gates, d_x) = (plan.split(gates, plan.width), plan.split(d_x, plan.shape.inputs));
+    let blocks = gates.into_par_iter().zip(d_x).zip(plan.split(signed, plan.width));
+    packed(weights.matrices(plan)?.map(Mat::t), |[kernel_t, recurrent_t, flip_kernel_t, flip_recurrent_t]| {
+        blocks.enumerate().try_for_each(|(index, ((gates, d_x), signed))| {
+            let first = index * plan.block;
+            let flip = weights.flip.map(|flip| flip.of_block([flip_kernel_t, flip_recurrent_t], first, plan));
+            BackwardBlock { gates, d_x, signed, first }.run(dhidden, tape, [kernel_t, recurrent_t], flip, plan)
         })
     })
 }

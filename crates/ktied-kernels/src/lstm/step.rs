@@ -29,44 +29,44 @@ fn activate(z: &mut [f32], bias: &[f32], act: impl Fn(f32) -> f32) {
 }
 
 vectorized! {
-    /// Sums before activations to gates, cells before to cells, both in place, and the hidden states.
+    /// Sums before activations to gates, in place, and the cells and hidden states.
     ///
-    /// - gates: `[rows, 4H]`, cells, hidden: `[rows, H]`, bias: `[4H]`
-    pub(crate) fn step_rows(gates: &mut [f32], cells: &mut [f32], hidden: &mut [f32], bias: &[f32]) {
+    /// - gates: `[rows, 4H]`, cells, hidden, cells_before: `[rows, H]`, bias: `[4H]`
+    pub(crate) fn step_rows(gates: &mut [f32], cells: &mut [f32], hidden: &mut [f32], cells_before: &[f32], bias: &[f32]) {
         let n = bias.len() / 4;
-        let states = cells.chunks_exact_mut(n).zip(hidden.chunks_exact_mut(n));
-        for (gates, (cells, hidden)) in gates.chunks_exact_mut(4 * n).zip(states) {
+        let states = cells.chunks_exact_mut(n).zip(hidden.chunks_exact_mut(n)).zip(cells_before.chunks_exact(n));
+        for (gates, ((cells, hidden), cells_before)) in gates.chunks_exact_mut(4 * n).zip(states) {
             // A loop a gate: one loop over all would store to so many places that it is not vectorised.
             activate(&mut gates[..2 * n], &bias[..2 * n], sigmoid);
             activate(&mut gates[2 * n..3 * n], &bias[2 * n..3 * n], tanh);
             activate(&mut gates[3 * n..], &bias[3 * n..], sigmoid);
             let [i, f, g, o] = four(gates, n);
-            let (cells, hidden) = (&mut cells[..n], &mut hidden[..n]);
+            let (cells, hidden, cells_before) = (&mut cells[..n], &mut hidden[..n], &cells_before[..n]);
             for j in 0..n {
-                let cell = f[j] * cells[j] + i[j] * g[j];
+                let cell = f[j] * cells_before[j] + i[j] * g[j];
                 cells[j] = cell;
                 hidden[j] = o[j] * tanh(cell);
             }
         }
     }
 
-    /// dgates from dh and dc (that of the step after on entry, of the step before on return).
+    /// Gates to their gradients, in place, from dh and dc (that of the step after on entry, of the step before on return).
     ///
-    /// - dgates, gates: `[rows, 4H]`, the others `[rows, H]`; n is H
+    /// - gates: `[rows, 4H]`, row: `[4H]`, whose values do not matter, the others `[rows, H]`; n is H
     pub(crate) fn step_rows_backward(
-        dgates: &mut [f32],
+        gates: &mut [f32],
+        row: &mut [f32],
         dc: &mut [f32],
         dh: &[f32],
-        gates: &[f32],
         cells: &[f32],
         cells_before: &[f32],
         n: usize,
     ) {
         let gradients = dc.chunks_exact_mut(n).zip(dh.chunks_exact(n));
         let cells = cells.chunks_exact(n).zip(cells_before.chunks_exact(n));
-        let gates = dgates.chunks_exact_mut(4 * n).zip(gates.chunks_exact(4 * n));
-        for (((dgates, gates), (dc, dh)), (cells, cells_before)) in gates.zip(gradients).zip(cells) {
-            let ([di, df, dg, d_o], [i, f, g, o]) = (four_mut(dgates, n), four(gates, n));
+        for ((gates, (dc, dh)), (cells, cells_before)) in gates.chunks_exact_mut(4 * n).zip(gradients).zip(cells) {
+            // By way of a row of their own: a loop that reads and writes the same four places is not vectorised.
+            let ([di, df, dg, d_o], [i, f, g, o]) = (four_mut(row, n), four(gates, n));
             let (dc, dh, cells, cells_before) = (&mut dc[..n], &dh[..n], &cells[..n], &cells_before[..n]);
             for j in 0..n {
                 let squashed = tanh(cells[j]);
@@ -77,6 +77,7 @@ vectorized! {
                 d_o[j] = dh[j] * squashed * o[j] * (1.0 - o[j]);
                 dc[j] = dcell * f[j];
             }
+            gates.copy_from_slice(row);
         }
     }
 }

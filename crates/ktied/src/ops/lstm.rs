@@ -202,20 +202,17 @@ impl FusedOp<6> for Lstm {
         let mut grads = fused::grad_buffers(saved.operands, std::array::from_fn(|i| wanted[i] && there[i]));
         let [d_x, d_kernel, d_recurrent, d_bias, flip_kernel, flip_recurrent] =
             grads.each_mut().map(Option::as_deref_mut);
-        let Kept { hidden, cells, gates } = &saved.tape;
-        let hidden = if self.last_only { hidden } else { saved.output };
+        let Kept { hidden, cells, mut gates } = saved.tape;
         let d_hidden = d_out.values();
         let d_hidden = if self.last_only { HiddenGradient::Last(d_hidden) } else { HiddenGradient::All(d_hidden) };
-        let mut d_gates = buffers::take(gates.len());
         let flip = LstmFlipGrads { kernel: flip_kernel, recurrent: flip_recurrent };
         let kernel_grads =
-            LstmGrads { gates: &mut d_gates, x: d_x, kernel: d_kernel, recurrent: d_recurrent, bias: d_bias, flip };
-        let (x, tape) = (saved.operands[0], LstmTape { hidden, cells, gates });
+            LstmGrads { gates: &mut gates, x: d_x, kernel: d_kernel, recurrent: d_recurrent, bias: d_bias, flip };
+        let tape = LstmTape { hidden: if self.last_only { &hidden } else { saved.output }, cells: &cells };
         self.with_weights(saved.operands, |weights, shape| {
-            lstm::backward(kernel_grads, d_hidden, x.data, tape, weights, shape)
+            lstm::backward(kernel_grads, d_hidden, saved.operands[0].data, tape, weights, shape)
         })?;
-        let Kept { hidden, cells, gates } = saved.tape;
-        [hidden, cells, gates, d_gates].into_iter().for_each(buffers::give);
+        [hidden, cells, gates].into_iter().for_each(buffers::give);
         Ok(fused::into_grads(grads))
     }
 }

@@ -26,16 +26,17 @@ pub(super) fn carry_out(
     args: &Args,
     view: &View,
 ) -> Result<(), Failure> {
-    let name = &recipe.name;
+    let (name, best) = (&recipe.name, recipe.ends_early());
     match stage {
-        Stage::Judge { draws } => test_scores(name, draws, shelf, data, args, view),
+        Stage::Judge { draws } => test_scores((name, best), draws, shelf, data, args, view),
         Stage::Cut { method, rank, draws } => {
             let cut = Shelf::cut(name, method, rank);
             if shelf.document(&cut, "compression.json")?.is_none() {
                 view.say(&format!("{name}: rank {rank} by {method}"));
-                cut_to(method, rank, name, shelf, data, args)?;
+                cut_to(method, rank, (name, best), shelf, data, args)?;
             }
-            test_scores(&cut, draws, shelf, data, args, view)?;
+            // It has one checkpoint, made of the one that is meant.
+            test_scores((&cut, false), draws, shelf, data, args, view)?;
             add_soft_floor(&cut, shelf)
         }
         Stage::Look => {
@@ -43,7 +44,7 @@ pub(super) fn carry_out(
                 return Ok(());
             }
             view.say(&format!("{name}: a look inside"));
-            let place = Place { best: false, data: data.map(Path::to_owned) };
+            let place = Place { best, data: data.map(Path::to_owned) };
             let run = shelf.run(name);
             look(&Analyze { run, out: None, tolerance: 0.05, no_pictures: false, place }, args).map(drop)
         }
@@ -52,8 +53,9 @@ pub(super) fn carry_out(
     }
 }
 
+/// Scores of a run's newest or best checkpoint.
 fn test_scores(
-    name: &str,
+    (name, best): (&str, bool),
     samples: u64,
     shelf: &Shelf,
     data: Option<&Path>,
@@ -65,19 +67,19 @@ fn test_scores(
         return Ok(());
     }
     view.say(&format!("{name}: {samples} draws on the test examples"));
-    judge(&on_test(name, samples, shelf, data), args, &Alone).map(drop)
+    judge(&on_test((name, best), samples, shelf, data), args, &Alone).map(drop)
 }
 
 /// The run with the standard deviations of tied layers cut to a rank, as a run of its own.
 fn cut_to(
     method: Method,
     rank: usize,
-    name: &str,
+    (name, best): (&str, bool),
     shelf: &Shelf,
     data: Option<&Path>,
     args: &Args,
 ) -> Result<(), Failure> {
-    let (trainer, data) = trained(&Run::open(shelf.run(name))?, data, false, args)?;
+    let (trainer, data) = trained(&Run::open(shelf.run(name))?, data, best, args)?;
     let config = target(trainer.config(), method, rank, false)?;
     let (compressed, layers) = compress(&trainer, config, &data, |_| {})?;
     let folder = shelf.run(&Shelf::cut(name, method, rank));
@@ -154,7 +156,7 @@ fn shift(name: &str, draws: u64, shelf: &Shelf, data: Option<&Path>, args: &Args
             view.say(&format!("{name}: turned by {degrees}°"));
             // Where nothing is turned there is time for the clothes.
             let ood = (degrees == 0.0).then(|| "fashion-mnist".to_owned());
-            let plain = on_test(name, draws, shelf, data);
+            let plain = on_test((name, false), draws, shelf, data);
             judge(&Evaluate { rotate: Some(degrees), ood, ..plain }, args, &Alone)?;
         }
     }
@@ -162,7 +164,7 @@ fn shift(name: &str, draws: u64, shelf: &Shelf, data: Option<&Path>, args: &Args
 }
 
 /// The run on its test examples, as the program's own command takes it.
-fn on_test(name: &str, samples: u64, shelf: &Shelf, data: Option<&Path>) -> Evaluate {
+fn on_test((name, best): (&str, bool), samples: u64, shelf: &Shelf, data: Option<&Path>) -> Evaluate {
     Evaluate {
         runs: vec![shelf.run(name)],
         samples,
@@ -173,6 +175,6 @@ fn on_test(name: &str, samples: u64, shelf: &Shelf, data: Option<&Path>) -> Eval
         tolerance: 0.001,
         out: None,
         force: false,
-        place: Place { best: false, data: data.map(Path::to_owned) },
+        place: Place { best, data: data.map(Path::to_owned) },
     }
 }

@@ -18,14 +18,14 @@ pub(super) fn cut(
     scale: Scale,
     shelf: &Shelf,
 ) -> Result<(), Failure> {
-    let (name, samples) = (&recipe.name, model.draws(scale));
-    let after = format!(" && ktied evaluate {name} --samples {samples}");
+    let (name, best, samples) = (&recipe.name, recipe.checkpoint(), model.draws(scale));
+    let after = format!(" && ktied evaluate {name}{best} --samples {samples}");
     let of_run = origin(recipe, &after, shelf)?;
     rows.scores(model, "mean-field", metrics, &shelf.required(name, "evaluation/test.json")?, &of_run);
     for rank in RANKS {
         let (method, cut) = (format!("rank-{rank}"), Shelf::cut(name, Method::Svd, rank));
         let after = format!(
-            " && ktied compress {name} --rank {rank} --method svd --out {cut} && ktied evaluate {cut} --samples {samples}"
+            " && ktied compress {name}{best} --rank {rank} --method svd --out {cut} && ktied evaluate {cut} --samples {samples}"
         );
         let of_cut = origin(recipe, &after, shelf)?;
         rows.scores(model, &method, metrics, &shelf.required(&cut, "evaluation/test.json")?, &of_cut);
@@ -35,7 +35,7 @@ pub(super) fn cut(
             rows.add([model.name(), &method, metric], (value, None), &of_cut);
         }
     }
-    let of_look = origin(recipe, &format!(" && ktied analyze {name}"), shelf)?;
+    let of_look = origin(recipe, &format!(" && ktied analyze {name}{best}"), shelf)?;
     let analysis = shelf.required(name, "analysis/analysis.json")?;
     for layer in analysis.get("layers").and_then(Value::as_array).into_iter().flatten() {
         let Some(of_layer) = layer.get("layer").and_then(Value::as_str) else { continue };

@@ -145,7 +145,7 @@ pub(super) fn judged(
     scale: Scale,
     shelf: &Shelf,
 ) -> Result<(), Failure> {
-    let after = format!(" && ktied evaluate {} --samples {}", recipe.name, model.draws(scale));
+    let after = format!(" && ktied evaluate {}{} --samples {}", recipe.name, recipe.checkpoint(), model.draws(scale));
     let origin = origin(recipe, &after, shelf)?;
     rows.scores(model, method, metrics, &shelf.required(&recipe.name, "evaluation/test.json")?, &origin);
     let config = Run::open(shelf.run(&recipe.name))?.config()?;

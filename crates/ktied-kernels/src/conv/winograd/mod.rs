@@ -11,26 +11,25 @@
 //!
 //! A. Lavin, S. Gray, *Fast algorithms for convolutional neural networks*, CVPR 2016.
 
-#![allow(clippy::needless_range_loop, reason = "rows and columns of a tile are indices of several arrays at once")]
+mod filter;
+mod transform;
 
-use std::f32::consts::{FRAC_1_SQRT_2, SQRT_2};
 use std::ops::Range;
 
 use rayon::prelude::*;
 
+use self::filter::LANES;
+use self::transform::{gather_weight_run, transform_gradients, transform_lines, transform_sums, transform_weight_run};
 use crate::activation::Activation;
 use crate::conv::Gradient;
 use crate::conv::shape::{Conv2dShape, Plan};
-use crate::conv::windows::{Lines, is_like_its_image, with_lines};
+use crate::conv::windows::{is_like_its_image, with_lines};
 use crate::error::Result;
 use crate::gemm::{Mat, Right, Threads, Update, product_packed};
 use crate::par::CHUNK;
 use crate::rows::finish;
 use crate::scratch::with_scratch;
-use crate::simd::vectorized;
 
-/// Channels that are transformed at once.
-const LANES: usize = 16;
 /// Fewest channels and outputs for which the products are worth the transforms.
 const MIN_CHANNELS: usize = 32;
 /// Most weights of a place: above, the transformed weights of all places no longer fit into the caches.
@@ -42,9 +41,10 @@ const APART: usize = 16;
 /// About how many tiles one task transforms and multiplies.
 const TILES: usize = 64;
 /// Most transformed weights of which every group of lines sums a gradient of its own.
-const MAX_PRIVATE: usize = 1 << 17;
-/// Groups of lines with a gradient of their own.
+const MAX_PRIVATE: usize = 1 << 18;
+/// Most groups of lines with a gradient of their own, and most elements of these gradients.
 const NUM_GROUPS: usize = 8;
+const MAX_GROUPED: usize = 1 << 20;
 /// About how many transformed numbers are in memory at once for the gradient of more weights.
 const GROUP: usize = 1 << 20;
 
@@ -176,8 +176,9 @@ pub(super) fn sum_weights(
 /// Few weights: the lines are divided into groups, each sums into a gradient of its own, and these are added in order.
 fn sum_by_lines(window: Window, dweights: &mut [f32], dz: &impl Gradient, x: &[f32], plan: &Plan) -> Result<()> {
     let (task_lines, num_lines) = (lines_per_task(plan), num_lines(plan));
-    let group_lines = num_lines.div_ceil(task_lines).div_ceil(NUM_GROUPS) * task_lines;
     let len = dweights.len();
+    let num_groups = NUM_GROUPS.min(MAX_GROUPED / len);
+    let group_lines = num_lines.div_ceil(task_lines).div_ceil(num_groups) * task_lines;
     with_scratch(num_lines.div_ceil(group_lines) * len, |parts| {
         parts.par_chunks_mut(len).enumerate().try_for_each(|(group, part)| {
             part.fill(0.0);
@@ -339,344 +340,4 @@ fn runs_of(matrix: &mut [f32], len: usize) -> Vec<Vec<&mut [f32]>> {
 fn runs_of_const(matrix: &[f32], len: usize) -> Vec<Vec<&[f32]>> {
     let mut rows: Vec<_> = matrix.chunks(len).map(|row| row.chunks(CHUNK)).collect();
     (0..len.div_ceil(CHUNK)).map(|_| rows.iter_mut().filter_map(Iterator::next).collect()).collect()
-}
-
-/// Neighbouring channels. What follows is loops over arrays and not closures, which would not be compiled for the level in use.
-type Lanes = [f32; LANES];
-
-const ZERO: Lanes = [0.0; LANES];
-
-#[inline(always)]
-fn plus(a: Lanes, b: Lanes) -> Lanes {
-    let mut sum = a;
-    for (sum, b) in sum.iter_mut().zip(b) {
-        *sum += b;
-    }
-    sum
-}
-
-#[inline(always)]
-fn minus(a: Lanes, b: Lanes) -> Lanes {
-    let mut difference = a;
-    for (difference, b) in difference.iter_mut().zip(b) {
-        *difference -= b;
-    }
-    difference
-}
-
-#[inline(always)]
-fn times(factor: f32, a: Lanes) -> Lanes {
-    let mut product = a;
-    for product in &mut product {
-        *product *= factor;
-    }
-    product
-}
-
-/// The transforms of one dimension, of tiles of `SIDE` pixels and windows of `TAPS`.
-trait Filter<const SIDE: usize, const TAPS: usize> {
-    /// Bᵀd
-    fn of_inputs(d: [Lanes; SIDE]) -> [Lanes; SIDE];
-    /// Aᵀm
-    fn of_sums(m: [Lanes; SIDE]) -> [Lanes; 2];
-    /// A dy
-    fn of_gradients(dy: [Lanes; 2]) -> [Lanes; SIDE];
-    /// G g
-    fn of_weights(g: [Lanes; TAPS]) -> [Lanes; SIDE];
-    /// Gᵀu
-    fn to_weights(u: [Lanes; SIDE]) -> [Lanes; TAPS];
-}
-
-/// F(2, 3) at 0, ±1 and ∞.
-struct Three;
-
-impl Filter<4, 3> for Three {
-    #[inline(always)]
-    fn of_inputs([a, b, c, d]: [Lanes; 4]) -> [Lanes; 4] {
-        [minus(a, c), plus(b, c), minus(c, b), minus(b, d)]
-    }
-
-    #[inline(always)]
-    fn of_sums([a, b, c, d]: [Lanes; 4]) -> [Lanes; 2] {
-        [plus(plus(a, b), c), minus(minus(b, c), d)]
-    }
-
-    #[inline(always)]
-    fn of_gradients([a, b]: [Lanes; 2]) -> [Lanes; 4] {
-        [a, plus(a, b), minus(a, b), minus(ZERO, b)]
-    }
-
-    #[inline(always)]
-    fn of_weights([a, b, c]: [Lanes; 3]) -> [Lanes; 4] {
-        let (ends, middle) = (times(0.5, plus(a, c)), times(0.5, b));
-        [a, plus(ends, middle), minus(ends, middle), c]
-    }
-
-    #[inline(always)]
-    fn to_weights([a, b, c, d]: [Lanes; 4]) -> [Lanes; 3] {
-        let middle = times(0.5, plus(b, c));
-        [plus(a, middle), times(0.5, minus(b, c)), plus(middle, d)]
-    }
-}
-
-/// F(2, 5) at 0, ±1/√2, ±√2 and ∞. A point and its negative share the sums of the even terms and, but for the sign, of the odd ones.
-struct Five;
-
-impl Filter<6, 5> for Five {
-    #[inline(always)]
-    fn of_inputs([a, b, c, d, e, f]: [Lanes; 6]) -> [Lanes; 6] {
-        let (low_even, low_odd) = (minus(e, times(2.0, c)), times(FRAC_1_SQRT_2, minus(d, times(2.0, b))));
-        let (high_even, high_odd) = (minus(e, times(0.5, c)), times(SQRT_2, minus(d, times(0.5, b))));
-        [
-            plus(minus(a, times(2.5, c)), e),
-            plus(low_even, low_odd),
-            minus(low_even, low_odd),
-            plus(high_even, high_odd),
-            minus(high_even, high_odd),
-            plus(minus(b, times(2.5, d)), f),
-        ]
-    }
-
-    #[inline(always)]
-    fn of_sums([a, b, c, d, e, f]: [Lanes; 6]) -> [Lanes; 2] {
-        let odd = plus(times(FRAC_1_SQRT_2, minus(b, c)), times(SQRT_2, minus(d, e)));
-        [plus(plus(a, plus(b, c)), plus(d, e)), plus(odd, f)]
-    }
-
-    #[inline(always)]
-    fn of_gradients([a, b]: [Lanes; 2]) -> [Lanes; 6] {
-        let (low, high) = (times(FRAC_1_SQRT_2, b), times(SQRT_2, b));
-        [a, plus(a, low), minus(a, low), plus(a, high), minus(a, high), b]
-    }
-
-    #[inline(always)]
-    fn of_weights([a, b, c, d, e]: [Lanes; 5]) -> [Lanes; 6] {
-        let low_even = times(-2.0 / 3.0, plus(a, plus(times(0.5, c), times(0.25, e))));
-        let low_odd = times(-2.0 / 3.0 * FRAC_1_SQRT_2, plus(b, times(0.5, d)));
-        let high_even = times(1.0 / 6.0, plus(a, plus(times(2.0, c), times(4.0, e))));
-        let high_odd = times(1.0 / 6.0 * SQRT_2, plus(b, times(2.0, d)));
-        [a, plus(low_even, low_odd), minus(low_even, low_odd), plus(high_even, high_odd), minus(high_even, high_odd), e]
-    }
-
-    #[inline(always)]
-    fn to_weights([a, b, c, d, e, f]: [Lanes; 6]) -> [Lanes; 5] {
-        let (low_even, low_odd) = (times(-2.0 / 3.0, plus(b, c)), times(-2.0 / 3.0 * FRAC_1_SQRT_2, minus(b, c)));
-        let (high_even, high_odd) = (times(1.0 / 6.0, plus(d, e)), times(1.0 / 6.0 * SQRT_2, minus(d, e)));
-        [
-            plus(a, plus(low_even, high_even)),
-            plus(low_odd, high_odd),
-            plus(times(0.5, low_even), times(2.0, high_even)),
-            plus(times(0.5, low_odd), times(2.0, high_odd)),
-            plus(plus(times(0.25, low_even), times(4.0, high_even)), f),
-        ]
-    }
-}
-
-#[inline(always)]
-fn load(x: &[f32], at: usize) -> Lanes {
-    let mut lanes = ZERO;
-    lanes.copy_from_slice(&x[at..at + LANES]);
-    lanes
-}
-
-#[inline(always)]
-fn store(x: &mut [f32], at: usize, lanes: Lanes) {
-    x[at..at + LANES].copy_from_slice(&lanes);
-}
-
-#[inline(always)]
-fn weights_by<F: Filter<SIDE, TAPS>, const SIDE: usize, const TAPS: usize>(out: &mut [&mut [f32]], taps: &[&[f32]]) {
-    for i in (0..out[0].len()).step_by(LANES) {
-        let mut columns = [[ZERO; SIDE]; TAPS];
-        for q in 0..TAPS {
-            let mut column = [ZERO; TAPS];
-            for p in 0..TAPS {
-                column[p] = load(taps[TAPS * p + q], i);
-            }
-            columns[q] = F::of_weights(column);
-        }
-        for p in 0..SIDE {
-            let mut row = [ZERO; TAPS];
-            for q in 0..TAPS {
-                row[q] = columns[q][p];
-            }
-            let row = F::of_weights(row);
-            for q in 0..SIDE {
-                store(out[SIDE * p + q], i, row[q]);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn gather_by<F: Filter<SIDE, TAPS>, const SIDE: usize, const TAPS: usize>(out: &mut [&mut [f32]], places: &[&[f32]]) {
-    for i in (0..out[0].len()).step_by(LANES) {
-        let mut columns = [[ZERO; TAPS]; SIDE];
-        for q in 0..SIDE {
-            let mut column = [ZERO; SIDE];
-            for p in 0..SIDE {
-                column[p] = load(places[SIDE * p + q], i);
-            }
-            columns[q] = F::to_weights(column);
-        }
-        for p in 0..TAPS {
-            let mut row = [ZERO; SIDE];
-            for q in 0..SIDE {
-                row[q] = columns[q][p];
-            }
-            let row = F::to_weights(row);
-            for q in 0..TAPS {
-                store(out[TAPS * p + q], i, row[q]);
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn lines_by<F: Filter<SIDE, TAPS>, const SIDE: usize, const TAPS: usize>(
-    out: &mut [f32],
-    lines: &Lines<'_>,
-    across: usize,
-    channels: usize,
-) {
-    let place_len = out.len() / (SIDE * SIDE);
-    for (number, start) in lines.starts.iter().step_by(2).enumerate() {
-        for channel in (0..channels).step_by(LANES) {
-            let mut columns = [[ZERO; SIDE]; SIDE];
-            for tile in 0..across {
-                // All columns of the first tile; of another, those that it does not share with the one before.
-                let mut first = 0;
-                if tile > 0 {
-                    first = TAPS - 1;
-                    for q in 0..first {
-                        columns[q] = columns[q + 2];
-                    }
-                }
-                for q in first..SIDE {
-                    let top = start + (2 * tile + q) * channels + channel;
-                    let mut column = [ZERO; SIDE];
-                    for p in 0..SIDE {
-                        column[p] = load(lines.x, top + p * lines.row);
-                    }
-                    columns[q] = F::of_inputs(column);
-                }
-                let at = (number * across + tile) * channels + channel;
-                for p in 0..SIDE {
-                    let mut row = [ZERO; SIDE];
-                    for q in 0..SIDE {
-                        row[q] = columns[q][p];
-                    }
-                    let row = F::of_inputs(row);
-                    for q in 0..SIDE {
-                        store(out, (SIDE * p + q) * place_len + at, row[q]);
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn sums_by<F: Filter<SIDE, TAPS>, const SIDE: usize, const TAPS: usize>(
-    y: &mut [f32],
-    sums: &[f32],
-    width: usize,
-    outputs: usize,
-) {
-    let place_len = sums.len() / (SIDE * SIDE);
-    for (number, y) in y.chunks_exact_mut(2 * width * outputs).enumerate() {
-        for tile in 0..width / 2 {
-            let at = (number * (width / 2) + tile) * outputs;
-            for output in (0..outputs).step_by(LANES) {
-                let mut columns = [[ZERO; 2]; SIDE];
-                for q in 0..SIDE {
-                    let mut column = [ZERO; SIDE];
-                    for p in 0..SIDE {
-                        column[p] = load(sums, (SIDE * p + q) * place_len + at + output);
-                    }
-                    columns[q] = F::of_sums(column);
-                }
-                for p in 0..2 {
-                    let mut row = [ZERO; SIDE];
-                    for q in 0..SIDE {
-                        row[q] = columns[q][p];
-                    }
-                    let row = F::of_sums(row);
-                    for q in 0..2 {
-                        store(y, (p * width + 2 * tile + q) * outputs + output, row[q]);
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[inline(always)]
-fn gradients_by<F: Filter<SIDE, TAPS>, const SIDE: usize, const TAPS: usize>(
-    out: &mut [f32],
-    dz: &[f32],
-    width: usize,
-    outputs: usize,
-    panel: usize,
-) {
-    let place_len = out.len() / (SIDE * SIDE);
-    let tiles = dz.len() / (4 * outputs);
-    for (number, dz) in dz.chunks_exact(2 * width * outputs).enumerate() {
-        for tile in 0..width / 2 {
-            for output in (0..outputs).step_by(LANES) {
-                let mut columns = [[ZERO; SIDE]; 2];
-                for q in 0..2 {
-                    let above = (2 * tile + q) * outputs + output;
-                    columns[q] = F::of_gradients([load(dz, above), load(dz, above + width * outputs)]);
-                }
-                let at = (output / panel * tiles + number * (width / 2) + tile) * panel + output % panel;
-                for p in 0..SIDE {
-                    let row = F::of_gradients([columns[0][p], columns[1][p]]);
-                    for q in 0..SIDE {
-                        store(out, (SIDE * p + q) * place_len + at, row[q]);
-                    }
-                }
-            }
-        }
-    }
-}
-
-vectorized! {
-    fn transform_weight_run(window: Window, out: &mut [&mut [f32]], taps: &[&[f32]]) {
-        match window {
-            Window::Three => weights_by::<Three, 4, 3>(out, taps),
-            Window::Five => weights_by::<Five, 6, 5>(out, taps),
-        }
-    }
-
-    fn gather_weight_run(window: Window, out: &mut [&mut [f32]], places: &[&[f32]]) {
-        match window {
-            Window::Three => gather_by::<Three, 4, 3>(out, places),
-            Window::Five => gather_by::<Five, 6, 5>(out, places),
-        }
-    }
-
-    /// Bᵀ d B of the tiles of some lines: `[places, tiles, C]`, the places [`APART`].
-    fn transform_lines(window: Window, out: &mut [f32], lines: &Lines<'_>, across: usize, channels: usize) {
-        match window {
-            Window::Three => lines_by::<Three, 4, 3>(out, lines, across, channels),
-            Window::Five => lines_by::<Five, 6, 5>(out, lines, across, channels),
-        }
-    }
-
-    /// Aᵀ m A of the tiles of whole lines: `[places, tiles, O]` → y `[lines, 2, W, O]`.
-    fn transform_sums(window: Window, y: &mut [f32], sums: &[f32], width: usize, outputs: usize) {
-        match window {
-            Window::Three => sums_by::<Three, 4, 3>(y, sums, width, outputs),
-            Window::Five => sums_by::<Five, 6, 5>(y, sums, width, outputs),
-        }
-    }
-
-    /// A dy Aᵀ of the tiles of whole lines: dz `[lines, 2, W, O]` → `[places, tiles, O]`, in panels, the places [`APART`].
-    fn transform_gradients(window: Window, out: &mut [f32], dz: &[f32], width: usize, outputs: usize) {
-        match window {
-            Window::Three => gradients_by::<Three, 4, 3>(out, dz, width, outputs, Right::panel_cols()),
-            Window::Five => gradients_by::<Five, 6, 5>(out, dz, width, outputs, Right::panel_cols()),
-        }
-    }
 }
