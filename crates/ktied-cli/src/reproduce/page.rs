@@ -46,13 +46,13 @@ pub(crate) const PAGES: [(&str, Make); 2] = [
     ("BEYOND.md", |results, link| page(BEYOND, &Target::BEYOND, results, link)),
 ];
 
-/// The way from the folder of pages to that of results, both as seen from here.
+/// The way from the folder of pages to that of results.
 pub(crate) fn link(pages: &Path, results: &Path) -> String {
-    let depth = pages.components().count();
-    if results.is_absolute() {
-        return results.display().to_string();
-    }
-    "../".repeat(depth) + &results.display().to_string()
+    let [pages, results] = [pages, results].map(|path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
+    let shared = pages.components().zip(results.components()).take_while(|(page, result)| page == result).count();
+    let up = pages.components().skip(shared).map(|_| "..".into());
+    let down = results.components().skip(shared).map(|part| part.as_os_str().to_string_lossy());
+    up.chain(down).collect::<Vec<_>>().join("/")
 }
 
 /// A whole page, with links that begin with `link`.
@@ -332,6 +332,9 @@ mod tests {
     fn links_lead_from_the_page_to_the_results() {
         assert_eq!(link(Path::new("docs"), Path::new("results")), "../results");
         assert_eq!(link(Path::new("a/b"), Path::new("c")), "../../c");
+        let here = std::env::current_dir().expect("a folder");
+        assert_eq!(link(&here.join("docs"), &here.join("results")), "../results");
+        assert_eq!(link(Path::new("docs"), &here.join("results")), "../results");
     }
 
     /// The pages in the repository are those that the results in it make.
