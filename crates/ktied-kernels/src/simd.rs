@@ -71,6 +71,19 @@ fn has_avx512() -> bool {
         && is_x86_feature_detected!("avx512vl")
 }
 
+/// Asks for a slice that will be read soon, so that memory need not be waited for then. Where the processor cannot be asked, nothing happens.
+#[inline(always)]
+pub(crate) fn prefetch(values: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in values.chunks(16) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: it changes no value, and the address is that of an element.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = values;
+}
+
 /// Declares functions whose bodies are compiled once for every [`Level`] and chosen at run time.
 ///
 /// Everything a body calls must be `#[inline(always)]`, or it stays compiled for the baseline.

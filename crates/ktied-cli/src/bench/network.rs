@@ -133,7 +133,7 @@ fn lstm_cases() -> Vec<Case> {
             let tape = LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates };
             lstm::forward(
                 tape,
-                &x,
+                x[..].into(),
                 LstmWeights { kernel: &kernel, recurrent: &recurrent, bias: None, flip: None },
                 shape,
             )
@@ -145,7 +145,7 @@ fn lstm_cases() -> Vec<Case> {
             let grads = LstmGrads { gates: &mut gates_b, x, kernel, recurrent, bias: None, flip: Default::default() };
             let weights = LstmWeights { kernel: &kernel_b, recurrent: &recurrent_b, bias: None, flip: None };
             let tape = LstmTape { hidden: &hidden_b, cells: &cells_b };
-            lstm::backward(grads, HiddenGradient::Last(&dh), &x_b, tape, weights, shape)
+            lstm::backward(grads, HiddenGradient::Last(&dh), x_b[..].into(), tape, weights, shape)
         }),
     ]
 }

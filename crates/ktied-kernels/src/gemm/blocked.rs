@@ -15,8 +15,10 @@ const SLAB: usize = 1 << 19;
 const TASK_TILES: usize = 20;
 /// Fewest multiplications of a task: below, waking another thread costs more than it saves.
 const MIN_TASK: usize = 1 << 18;
-/// Most panels of columns for which a left operand whose terms lie apart is read where it is: with more, packing it is worth the copy.
+/// Most panels of columns for which a left operand whose terms lie far apart is read where it is: with more, packing it is worth the copy.
 const MAX_UNPACKED: usize = 2;
+/// Elements from term to term that are not far: a tile then touches few pages, and its lines come from the second-level cache in time.
+const NEAR: usize = 160;
 
 /// Cuts `inner` terms into blocks of about the same number: start and length of each.
 fn blocks(inner: usize) -> impl Iterator<Item = (usize, usize)> {
@@ -107,7 +109,7 @@ fn part(
     panels: (usize, usize),
 ) {
     let (engine, (_, cols)) = (right.engine(), right.shape());
-    let is_packed = a.col_stride != 1 && panels.1 - panels.0 > MAX_UNPACKED;
+    let is_packed = a.col_stride > NEAR && panels.1 - panels.0 > MAX_UNPACKED;
     let stride = engine.rows.next_multiple_of(engine.lanes);
     let tiles = engine.cuts(rows.1 - rows.0);
     for &(start, terms) in blocks {

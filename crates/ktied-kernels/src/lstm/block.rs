@@ -5,8 +5,8 @@ use std::ops::Range;
 use rayon::prelude::*;
 
 use super::flip::BlockFlip;
-use super::step::{step_rows, step_rows_backward};
-use super::{HiddenGradient, LstmShape, LstmTape, LstmWeights};
+use super::step::{Which, step_rows, step_rows_backward};
+use super::{HiddenGradient, LstmInput, LstmShape, LstmTape, LstmWeights};
 use crate::error::{Check, Result};
 use crate::gemm::{Mat, Right, Threads, Update, product_packed};
 use crate::scratch::with_scratch;
@@ -33,10 +33,17 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub fn new(check: Check, shape: LstmShape, x: &[f32], weights: &LstmWeights<'_>) -> Result<Self> {
+    pub fn new(check: Check, shape: LstmShape, input: LstmInput<'_>, weights: &LstmWeights<'_>) -> Result<Self> {
         let LstmShape { time, batch, inputs, hidden } = shape;
         let (steps, width) = (check.product(&[time, batch])?, check.product(&[4, hidden])?);
-        check.len("x", x, check.product(&[steps, inputs])?)?;
+        match input {
+            LstmInput::Vectors(x) => check.len("x", x, check.product(&[steps, inputs])?)?,
+            LstmInput::Words { table, words } => {
+                words.check(check, table, steps, inputs)?;
+                let flips = usize::from(weights.flip.is_some());
+                check.size("flip", flips, flips == 0, "none where the input is words")?;
+            }
+        }
         check.len("kernel", weights.kernel, check.product(&[inputs, width])?)?;
         check.len("recurrent", weights.recurrent, check.product(&[hidden, width])?)?;
         weights.bias.map_or(Ok(()), |bias| check.len("bias", bias, width))?;
@@ -74,8 +81,7 @@ impl Plan {
         &self,
         kernel: Option<&mut [f32]>,
         recurrent: Option<&mut [f32]>,
-        x: &[f32],
-        hidden: &[f32],
+        [x, hidden]: [&[f32]; 2],
         dgates: Mat<'_>,
     ) -> Result<()> {
         if self.steps == 0 {
@@ -84,7 +90,7 @@ impl Plan {
         }
         let LstmShape { batch, inputs, hidden: num_hidden, .. } = self.shape;
         let rows = [kernel.as_ref().map_or(0, |_| inputs), recurrent.as_ref().map_or(0, |_| num_hidden)];
-        let seen = [Mat::new(x, self.steps, inputs)?, Mat::new(hidden, self.steps, num_hidden)?];
+        let seen = [Mat::new(x, self.steps, x.len() / self.steps)?, Mat::new(hidden, self.steps, num_hidden)?];
         let task_cols = Right::padded(self.width.div_ceil(rayon::current_num_threads())).max(1);
         let num_rows = rows[0] + rows[1];
         with_scratch(num_rows * self.width, |sums| {
@@ -130,46 +136,101 @@ impl Plan {
     }
 }
 
-/// A block's part of every step.
-pub(super) struct ForwardBlock<'a> {
-    /// Gates, to be written; `[rows, 4H]` each.
-    pub gates: Vec<&'a mut [f32]>,
-    /// `[rows, H]` each.
-    pub cells: Vec<&'a mut [f32]>,
-    /// `[rows, H]` each.
-    pub hidden: Vec<&'a mut [f32]>,
-    /// The block's first example.
-    pub first: usize,
+/// What the steps of all blocks read.
+#[derive(Clone, Copy)]
+pub(super) enum BlockInput<'a> {
+    /// Vectors, to be multiplied by the kernel where they are read.
+    Vectors {
+        /// `[T, B, M]`
+        x: &'a [f32],
+        kernel: Right<'a>,
+        /// `[4H]`
+        bias: &'a [f32],
+    },
+    /// Products that are there already.
+    Products {
+        /// Products and bias, `[U, 4H]`.
+        rows: &'a [f32],
+        /// Which of them, `[T, B]`.
+        of_place: &'a [u32],
+    },
 }
 
+/// What a block of examples needs on its way forward.
+pub(super) struct ForwardBlock<'a> {
+    pub input: BlockInput<'a>,
+    pub recurrent: Right<'a>,
+    pub flip: Option<BlockFlip<'a>>,
+    /// The block's first example.
+    pub first: usize,
+    pub plan: &'a Plan,
+}
+
+/// A block's part of a step: its cells and its hidden states, `[rows, H]` each.
+type States<'a> = (&'a [f32], &'a [f32]);
+
 impl ForwardBlock<'_> {
-    /// From the first step to the last.
-    pub fn run(
-        self,
-        x: &[f32],
-        [kernel, recurrent]: [Right<'_>; 2],
-        bias: &[f32],
-        flip: Option<BlockFlip<'_>>,
-        plan: &Plan,
-    ) -> Result<()> {
-        let Self { gates, cells, hidden, first } = self;
-        let LstmShape { inputs, hidden: num_hidden, .. } = plan.shape;
-        let zeros = vec![0.0; cells.first().map_or(0, |cells| cells.len())];
-        let mut before: Option<(&[f32], &[f32])> = None;
+    fn num_rows(&self) -> usize {
+        self.plan.block.min(self.plan.shape.batch - self.first)
+    }
+
+    /// From the first step to the last, each into its part of gates, `[rows, 4H]`, cells and hidden states.
+    pub fn run(&self, gates: Vec<&mut [f32]>, cells: Vec<&mut [f32]>, hidden: Vec<&mut [f32]>) -> Result<()> {
+        let mut before: Option<States<'_>> = None;
         for (t, ((gates, cells), hidden)) in gates.into_iter().zip(cells).zip(hidden).enumerate() {
-            let x = &x[plan.part(t, first, inputs)];
-            let x_rows = Mat::new(x, gates.len() / plan.width, inputs)?;
-            product_packed(gates, x_rows, kernel, Update::Overwrite, Threads::One)?;
-            if let Some((_, hidden_before)) = before {
-                let hidden_before = Mat::new(hidden_before, hidden.len() / num_hidden, num_hidden)?;
-                product_packed(gates, hidden_before, recurrent, Update::Accumulate, Threads::One)?;
-            }
-            if let Some(flip) = &flip {
-                flip.add(gates, x, before.map(|(_, hidden)| hidden))?;
-            }
-            step_rows(gates, cells, hidden, before.map_or(&zeros, |(cells, _)| cells), bias);
+            self.step(t, gates, (&mut *cells, &mut *hidden), before)?;
             before = Some((cells, hidden));
         }
+        Ok(())
+    }
+
+    /// The same in the memory of two steps; `last` gets the hidden states of the last one.
+    pub fn run_to(&self, last: &mut [f32]) -> Result<()> {
+        let len = self.num_rows() * self.plan.shape.hidden;
+        with_scratch(8 * len, |scratch| {
+            let (gates, states) = scratch.split_at_mut(4 * len);
+            let (mut before, mut now) = states.split_at_mut(2 * len);
+            for t in 0..self.plan.shape.time {
+                self.step(t, gates, now.split_at_mut(len), (t > 0).then(|| before.split_at(len)))?;
+                std::mem::swap(&mut before, &mut now);
+            }
+            last.copy_from_slice(&before[len..]);
+            Ok(())
+        })
+    }
+
+    fn step(
+        &self,
+        t: usize,
+        gates: &mut [f32],
+        (cells, hidden): (&mut [f32], &mut [f32]),
+        before: Option<States<'_>>,
+    ) -> Result<()> {
+        let (plan, num_rows) = (self.plan, self.num_rows());
+        let LstmShape { inputs, hidden: num_hidden, .. } = plan.shape;
+        let (x, added, which) = match self.input {
+            BlockInput::Vectors { x, bias, .. } => (&x[plan.part(t, self.first, inputs)], bias, Which::First),
+            BlockInput::Products { rows, of_place } => {
+                (&[][..], rows, Which::Numbered(&of_place[plan.part(t, self.first, 1)]))
+            }
+        };
+        let mut update = Update::Overwrite;
+        if let BlockInput::Vectors { kernel, .. } = self.input {
+            product_packed(gates, Mat::new(x, num_rows, inputs)?, kernel, update, Threads::One)?;
+            update = Update::Accumulate;
+        }
+        match before {
+            Some((_, hidden_before)) => {
+                let hidden_before = Mat::new(hidden_before, num_rows, num_hidden)?;
+                product_packed(gates, hidden_before, self.recurrent, update, Threads::One)?;
+            }
+            None if update == Update::Overwrite => gates.fill(0.0),
+            None => {}
+        }
+        if let Some(flip) = &self.flip {
+            flip.add(gates, x, before.map(|(_, hidden)| hidden))?;
+        }
+        step_rows(gates, cells, hidden, before.map(|(cells, _)| cells), added, which, num_hidden);
         Ok(())
     }
 }

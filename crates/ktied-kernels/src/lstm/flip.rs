@@ -73,7 +73,7 @@ impl<'a> LstmFlip<'a> {
         let signed_x = grads.kernel.as_ref().map(|_| signed(x, self.x_signs));
         let signed_hidden = grads.recurrent.as_ref().map(|_| signed(hidden, self.hidden_signs));
         let (x, hidden) = (signed_x.as_deref().unwrap_or(x), signed_hidden.as_deref().unwrap_or(hidden));
-        plan.weight_products(grads.kernel, grads.recurrent, x, hidden, signed_dgates)
+        plan.weight_products(grads.kernel, grads.recurrent, [x, hidden], signed_dgates)
     }
 }
 

@@ -1,20 +1,25 @@
 //! A whole sequence through a long short-term memory, and back.
 //!
 //! A block of examples goes through all steps by one task, so threads never wait for each other within a sequence, and the gates of a
-//! step are still in the cache when the next product joins them. Weights are packed once for all steps. Hochreiter, Schmidhuber, *Long short-term memory*, 1997; gates i, f, g, o as in Keras.
+//! step are still in the cache when the next product joins them. Weights are packed once for all steps, and a word that stands at several
+//! places is multiplied once. Hochreiter, Schmidhuber, *Long short-term memory*, 1997; gates i, f, g, o as in Keras.
 
 mod block;
 mod flip;
 mod step;
+mod words;
 
 use rayon::prelude::*;
 
 pub use self::flip::{LstmFlip, LstmFlipGrads};
+pub use self::words::Words;
 
-use self::block::{BackwardBlock, ForwardBlock, Plan};
+use self::block::{BackwardBlock, BlockInput, ForwardBlock, Plan};
+use self::words::WordGrads;
 use crate::error::{Check, Result};
 use crate::gemm::{Mat, Right};
 use crate::rows::column_sums;
+use crate::scratch::with_scratch;
 
 /// Sizes of a sequence and its cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +32,26 @@ pub struct LstmShape {
     pub inputs: usize,
     /// Cells, H.
     pub hidden: usize,
+}
+
+/// What the steps of a sequence read.
+#[derive(Clone, Copy, Debug)]
+pub enum LstmInput<'a> {
+    /// A vector for every example at every step, `[T, B, M]`, time first.
+    Vectors(&'a [f32]),
+    /// Rows of a table by their numbers. Not with Flipout, under which a row is not the same at every place.
+    Words {
+        /// `[V, M]`
+        table: &'a [f32],
+        /// Which row stands where, `[T, B]`, time first.
+        words: &'a Words,
+    },
+}
+
+impl<'a> From<&'a [f32]> for LstmInput<'a> {
+    fn from(x: &'a [f32]) -> Self {
+        Self::Vectors(x)
+    }
 }
 
 /// Weights; the columns of all three are the gates input, forget, candidate, output, H each.
@@ -97,7 +122,7 @@ pub enum HiddenGradient<'a> {
 pub struct LstmGrads<'a> {
     /// The gates as [`forward`] wrote them, `[T, B, 4H]`, replaced by their gradient before the activations: the others are made of it.
     pub gates: &'a mut [f32],
-    /// Gradient of x, `[T, B, M]`.
+    /// Gradient of the input: of the vectors, `[T, B, M]`, or of the table, `[V, M]`.
     pub x: Option<&'a mut [f32]>,
     /// Gradient of the input weights, `[M, 4H]`.
     pub kernel: Option<&'a mut [f32]>,
@@ -113,10 +138,10 @@ pub struct LstmGrads<'a> {
 /// from h = c = 0; [`LstmFlip`] says what Flipout adds to z.
 ///
 /// # Shapes
-/// - x: `[T, B, M]`, time first; the others as in [`LstmTapeMut`] and [`LstmWeights`]
+/// - as in [`LstmTapeMut`], [`LstmInput`] and [`LstmWeights`]
 ///
 /// # Errors
-/// If a length does not fit `shape`.
+/// If a length does not fit `shape`, or words are given together with Flipout.
 ///
 /// ```
 /// use ktied_kernels::lstm::{LstmShape, LstmTapeMut, LstmWeights, forward};
@@ -124,31 +149,76 @@ pub struct LstmGrads<'a> {
 /// let bias = [0.0, 1.0, 0.5, 0.0];
 /// let weights = LstmWeights { kernel: &[0.0; 4], recurrent: &[0.0; 4], bias: Some(&bias), flip: None };
 /// let (mut hidden, mut cells, mut gates) = ([0.0], [0.0], [0.0; 4]);
-/// forward(LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates }, &[1.0], weights, shape)?;
+/// let (tape, x) = (LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates }, &[1.0][..]);
+/// forward(tape, x.into(), weights, shape)?;
 /// assert!((cells[0] - 0.5 * 0.5f32.tanh()).abs() < 1e-6);
 /// # Ok::<(), ktied_kernels::ShapeError>(())
 /// ```
-pub fn forward(tape: LstmTapeMut<'_>, x: &[f32], weights: LstmWeights<'_>, shape: LstmShape) -> Result<()> {
+pub fn forward(tape: LstmTapeMut<'_>, input: LstmInput<'_>, weights: LstmWeights<'_>, shape: LstmShape) -> Result<()> {
     let check = Check("lstm");
-    let plan = Plan::new(check, shape, x, &weights)?;
-    let LstmTapeMut { hidden, cells, gates } = tape;
+    let plan = Plan::new(check, shape, input, &weights)?;
+    let LstmTapeMut { hidden, cells, gates } = &tape;
     check.len("hidden", hidden, check.product(&[plan.steps, shape.hidden])?)?;
     check.len("cells", cells, hidden.len())?;
     check.len("gates", gates, check.product(&[plan.steps, plan.width])?)?;
     if hidden.is_empty() {
         return Ok(());
     }
+    let num_hidden = shape.hidden;
+    let gates = plan.split(tape.gates, plan.width);
+    let states = plan.split(tape.cells, num_hidden).into_par_iter().zip(plan.split(tape.hidden, num_hidden));
+    let blocks = gates.into_par_iter().zip(states).enumerate();
+    with_blocks(input, &weights, &plan, |of_block| {
+        blocks.try_for_each(|(index, (gates, (cells, hidden)))| of_block(index).run(gates, cells, hidden))
+    })
+}
+
+/// The hidden states that [`forward`] ends with, in the memory of two steps.
+///
+/// # Shapes
+/// - last: `[B, H]`; the others as in [`LstmInput`] and [`LstmWeights`]
+///
+/// # Errors
+/// As [`forward`].
+pub fn forward_last(last: &mut [f32], input: LstmInput<'_>, weights: LstmWeights<'_>, shape: LstmShape) -> Result<()> {
+    let check = Check("lstm");
+    let plan = Plan::new(check, shape, input, &weights)?;
+    check.len("last", last, check.product(&[shape.batch, shape.hidden])?)?;
+    if shape.time == 0 || last.is_empty() {
+        last.fill(0.0);
+        return Ok(());
+    }
+    let blocks = last.par_chunks_mut(plan.block * shape.hidden).enumerate();
+    with_blocks(input, &weights, &plan, |of_block| blocks.try_for_each(|(index, last)| of_block(index).run_to(last)))
+}
+
+/// Runs `task` on what makes a block of its number.
+fn with_blocks(
+    input: LstmInput<'_>,
+    weights: &LstmWeights<'_>,
+    plan: &Plan,
+    task: impl for<'b> FnOnce(&(dyn Fn(usize) -> ForwardBlock<'b> + Sync)) -> Result<()>,
+) -> Result<()> {
     let zeros = vec![0.0; plan.width];
     let bias = weights.bias.unwrap_or(&zeros);
-    let gates = plan.split(gates, plan.width);
-    let states = plan.split(cells, shape.hidden).into_par_iter().zip(plan.split(hidden, shape.hidden));
-    let blocks = gates.into_par_iter().zip(states).enumerate();
-    packed(weights.matrices(&plan)?, |[kernel, recurrent, flip_kernel, flip_recurrent]| {
-        blocks.try_for_each(|(index, (gates, (cells, hidden)))| {
-            let first = index * plan.block;
-            let flip = weights.flip.map(|flip| flip.of_block([flip_kernel, flip_recurrent], first, &plan));
-            let block = ForwardBlock { gates, cells, hidden, first };
-            block.run(x, [kernel, recurrent], bias, flip, &plan)
+    let num_products = match input {
+        LstmInput::Vectors(_) => 0,
+        LstmInput::Words { words, .. } => words.num_distinct() * plan.width,
+    };
+    packed(weights.matrices(plan)?, |[kernel, recurrent, flip_kernel, flip_recurrent]| {
+        with_scratch(num_products, |rows| {
+            let input = match input {
+                LstmInput::Vectors(x) => BlockInput::Vectors { x, kernel, bias },
+                LstmInput::Words { table, words } => {
+                    words.multiply(rows, table, kernel, bias, plan)?;
+                    BlockInput::Products { rows, of_place: words.of_place() }
+                }
+            };
+            task(&|index| {
+                let first = index * plan.block;
+                let flip = weights.flip.map(|flip| flip.of_block([flip_kernel, flip_recurrent], first, plan));
+                ForwardBlock { input, recurrent, flip, first, plan }
+            })
         })
     })
 }
@@ -157,31 +227,39 @@ pub fn forward(tape: LstmTapeMut<'_>, x: &[f32], weights: LstmWeights<'_>, shape
 ///
 /// Going back step by step: do = dh·tanh(c), dc = dc₊₁·f₊₁ + dh·o·(1 − tanh²c), di = dc·g, df = dc·c₋₁, dg = dc·i,
 /// then through the activations to dz (that of the gates), and dh₋₁ = dz·recurrentᵀ. At the end dx = dz·kernelᵀ,
-/// dkernel = xᵀ·dz, drecurrent = h₋₁ᵀ·dz and dbias = Σ dz, each one product over all steps.
+/// dkernel = xᵀ·dz, drecurrent = h₋₁ᵀ·dz and dbias = Σ dz, each one product over all steps. Where the input is words, dz is first added
+/// up over the places of each.
 ///
 /// # Shapes
-/// - x: `[T, B, M]`; the others as in [`LstmGrads`], [`HiddenGradient`], [`LstmTape`] and [`LstmWeights`]
+/// - as in [`LstmGrads`], [`HiddenGradient`], [`LstmInput`], [`LstmTape`] and [`LstmWeights`]
 ///
 /// # Errors
-/// If a length does not fit `shape`; nothing is written then.
+/// If a length does not fit `shape`, or words are given together with Flipout; nothing is written then.
 pub fn backward(
     grads: LstmGrads<'_>,
     dhidden: HiddenGradient<'_>,
-    x: &[f32],
+    input: LstmInput<'_>,
     tape: LstmTape<'_>,
     weights: LstmWeights<'_>,
     shape: LstmShape,
 ) -> Result<()> {
     let check = Check("lstm backward");
-    let plan = Plan::new(check, shape, x, &weights)?;
-    check_grads(check, &grads, dhidden, x, tape, &weights, &plan)?;
+    let plan = Plan::new(check, shape, input, &weights)?;
+    check_grads(check, &grads, dhidden, input, tape, &weights, &plan)?;
     let LstmGrads { gates, x: d_x, kernel, recurrent, bias, flip: flip_grads } = grads;
+    let x = match input {
+        LstmInput::Vectors(x) => x,
+        LstmInput::Words { table, words } => {
+            gates_backward(gates, &mut [], &mut [], dhidden, tape, &weights, &plan)?;
+            let [kernel_values, ..] = weights.matrices(&plan)?;
+            words.gradients(WordGrads { table: d_x, kernel, bias }, gates, table, kernel_values, &plan)?;
+            return plan.weight_products(None, recurrent, [&[], tape.hidden], Mat::new(gates, plan.steps, plan.width)?);
+        }
+    };
     // r∘dz of all steps, what Flipout's products are made of.
     let mut signed = vec![0.0; weights.flip.map_or(0, |_| gates.len())];
-    if !gates.is_empty() {
-        gates_backward(gates, d_x.unwrap_or_default(), &mut signed, dhidden, tape, &weights, &plan)?;
-    }
-    plan.weight_products(kernel, recurrent, x, tape.hidden, Mat::new(gates, plan.steps, plan.width)?)?;
+    gates_backward(gates, d_x.unwrap_or_default(), &mut signed, dhidden, tape, &weights, &plan)?;
+    plan.weight_products(kernel, recurrent, [x, tape.hidden], Mat::new(gates, plan.steps, plan.width)?)?;
     if let Some(d_bias) = bias {
         column_sums(d_bias, gates);
     }
@@ -196,7 +274,7 @@ fn check_grads(
     check: Check,
     grads: &LstmGrads<'_>,
     dhidden: HiddenGradient<'_>,
-    x: &[f32],
+    input: LstmInput<'_>,
     tape: LstmTape<'_>,
     weights: &LstmWeights<'_>,
     plan: &Plan,
@@ -214,6 +292,7 @@ fn check_grads(
         Some(slice) => check.len(operand, slice, expected),
         None => Ok(()),
     };
+    let (LstmInput::Vectors(x) | LstmInput::Words { table: x, .. }) = input;
     check_optional("dx", &grads.x, x.len())?;
     check_optional("dkernel", &grads.kernel, weights.kernel.len())?;
     check_optional("drecurrent", &grads.recurrent, weights.recurrent.len())?;
@@ -233,6 +312,9 @@ fn gates_backward(
     weights: &LstmWeights<'_>,
     plan: &Plan,
 ) -> Result<()> {
+    if gates.is_empty() {
+        return Ok(());
+    }
     let (gates, d_x) = (plan.split(gates, plan.width), plan.split(d_x, plan.shape.inputs));
     let blocks = gates.into_par_iter().zip(d_x).zip(plan.split(signed, plan.width));
     packed(weights.matrices(plan)?.map(Mat::t), |[kernel_t, recurrent_t, flip_kernel_t, flip_recurrent_t]| {

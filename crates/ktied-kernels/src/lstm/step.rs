@@ -1,6 +1,6 @@
 //! One step of a long short-term memory between its matrix products: gates, cells, hidden states, and back.
 
-use crate::simd::vectorized;
+use crate::simd::{prefetch, vectorized};
 use crate::vmath::{sigmoid, tanh};
 
 /// A row of 4H as its four gates, whose common length the compiler then knows.
@@ -28,24 +28,62 @@ fn activate(z: &mut [f32], bias: &[f32], act: impl Fn(f32) -> f32) {
     }
 }
 
+/// Which row of a matrix each row of gates adds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Which<'a> {
+    /// All of them the first.
+    First,
+    /// Each the one of its number.
+    Numbered(&'a [u32]),
+}
+
 vectorized! {
-    /// Sums before activations to gates, in place, and the cells and hidden states.
+    /// Sums before activations to gates, in place, and the cells and hidden states; without states before, they were zero.
     ///
-    /// - gates: `[rows, 4H]`, cells, hidden, cells_before: `[rows, H]`, bias: `[4H]`
-    pub(crate) fn step_rows(gates: &mut [f32], cells: &mut [f32], hidden: &mut [f32], cells_before: &[f32], bias: &[f32]) {
-        let n = bias.len() / 4;
-        let states = cells.chunks_exact_mut(n).zip(hidden.chunks_exact_mut(n)).zip(cells_before.chunks_exact(n));
-        for (gates, ((cells, hidden), cells_before)) in gates.chunks_exact_mut(4 * n).zip(states) {
+    /// - gates: `[rows, 4H]`, cells, hidden, cells_before: `[rows, H]`, added: `[any, 4H]`; n is H
+    pub(crate) fn step_rows(
+        gates: &mut [f32],
+        cells: &mut [f32],
+        hidden: &mut [f32],
+        cells_before: Option<&[f32]>,
+        added: &[f32],
+        which: Which<'_>,
+        n: usize,
+    ) {
+        let states = cells.chunks_exact_mut(n).zip(hidden.chunks_exact_mut(n));
+        for (row, (gates, (cells, hidden))) in gates.chunks_exact_mut(4 * n).zip(states).enumerate() {
+            let number = match which {
+                Which::First => 0,
+                Which::Numbered(numbers) => {
+                    // The rows lie anywhere, so the next one is asked for while this one is worked on.
+                    if let Some(next) = numbers.get(row + 1) {
+                        prefetch(&added[*next as usize * 4 * n..][..4 * n]);
+                    }
+                    numbers[row] as usize
+                }
+            };
+            let added = &added[number * 4 * n..][..4 * n];
             // A loop a gate: one loop over all would store to so many places that it is not vectorised.
-            activate(&mut gates[..2 * n], &bias[..2 * n], sigmoid);
-            activate(&mut gates[2 * n..3 * n], &bias[2 * n..3 * n], tanh);
-            activate(&mut gates[3 * n..], &bias[3 * n..], sigmoid);
+            activate(&mut gates[..2 * n], &added[..2 * n], sigmoid);
+            activate(&mut gates[2 * n..3 * n], &added[2 * n..3 * n], tanh);
+            activate(&mut gates[3 * n..], &added[3 * n..], sigmoid);
             let [i, f, g, o] = four(gates, n);
-            let (cells, hidden, cells_before) = (&mut cells[..n], &mut hidden[..n], &cells_before[..n]);
+            let (cells, hidden) = (&mut cells[..n], &mut hidden[..n]);
+            match cells_before {
+                Some(before) => {
+                    let before = &before[row * n..][..n];
+                    for j in 0..n {
+                        cells[j] = f[j] * before[j] + i[j] * g[j];
+                    }
+                }
+                None => {
+                    for j in 0..n {
+                        cells[j] = i[j] * g[j];
+                    }
+                }
+            }
             for j in 0..n {
-                let cell = f[j] * cells_before[j] + i[j] * g[j];
-                cells[j] = cell;
-                hidden[j] = o[j] * tanh(cell);
+                hidden[j] = o[j] * tanh(cells[j]);
             }
         }
     }

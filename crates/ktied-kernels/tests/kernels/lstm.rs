@@ -1,8 +1,8 @@
 //! Long short-term memory.
 
 use ktied_kernels::lstm::{
-    HiddenGradient, LstmFlip, LstmFlipGrads, LstmGrads, LstmShape, LstmTape, LstmTapeMut, LstmWeights, backward,
-    forward,
+    HiddenGradient, LstmFlip, LstmFlipGrads, LstmGrads, LstmInput, LstmShape, LstmTape, LstmTapeMut, LstmWeights,
+    Words, backward, forward, forward_last,
 };
 
 use crate::reference::{
@@ -65,7 +65,7 @@ impl Problem {
         let len = self.num_states();
         let (mut hidden, mut cells, mut gates) = (vec![f32::NAN; len], vec![f32::NAN; len], vec![f32::NAN; 4 * len]);
         let tape = LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates };
-        forward(tape, &self.x, weights, self.shape).unwrap();
+        forward(tape, self.x[..].into(), weights, self.shape).unwrap();
         [hidden, cells, gates]
     }
 
@@ -86,7 +86,7 @@ impl Problem {
             flip: LstmFlipGrads { kernel: Some(&mut dflip_kernel), recurrent: Some(&mut dflip_recurrent) },
         };
         let tape = LstmTape { hidden: &hidden, cells: &cells };
-        backward(grads, dhidden, &self.x, tape, self.weights(), self.shape).unwrap();
+        backward(grads, dhidden, self.x[..].into(), tape, self.weights(), self.shape).unwrap();
         [dx, dkernel, drecurrent, dbias, dflip_kernel, dflip_recurrent]
     }
 
@@ -219,7 +219,7 @@ fn bad_shapes_are_refused() {
     let run = |weights: LstmWeights<'_>, x: &[f32], shape: LstmShape, lens: [usize; 3]| {
         let (mut hidden, mut cells, mut gates) = (vec![0.0; lens[0]], vec![0.0; lens[1]], vec![0.0; lens[2]]);
         let tape = LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates };
-        forward(tape, x, weights, shape).unwrap_err().to_string()
+        forward(tape, x.into(), weights, shape).unwrap_err().to_string()
     };
     let (weights, x, shape) = (problem.weights(), &problem.x[..], problem.shape);
     assert_eq!(run(weights, &x[1..], shape, [30, 30, 120]), "lstm: `x` must have length 24, got 23");
@@ -239,7 +239,141 @@ fn bad_shapes_are_refused() {
     let tape = LstmTape { hidden: &hidden, cells: &cells };
     let grads =
         LstmGrads { gates: &mut dgates, x: None, kernel: None, recurrent: None, bias: None, flip: Default::default() };
-    let error = backward(grads, HiddenGradient::Last(&hidden), x, tape, weights, shape).unwrap_err();
+    let error = backward(grads, HiddenGradient::Last(&hidden), x.into(), tape, weights, shape).unwrap_err();
     assert_eq!(error.to_string(), "lstm backward: `dhidden` must have length 15, got 30");
     assert_eq!(dgates, gates, "nothing is written before everything is checked");
+}
+
+/// A problem whose inputs are the rows `ids` of a table of `num_rows`.
+fn of_words(sizes: [usize; 4], num_rows: usize) -> (Problem, Vec<f32>, Vec<u32>) {
+    let [time, batch, inputs, _] = sizes;
+    let table = random(num_rows * inputs, 12);
+    let ids: Vec<u32> = (0..time * batch).map(|i| ((i * i + 3 * i) % num_rows.min(211)) as u32).collect();
+    let x = ids.iter().flat_map(|&id| &table[id as usize * inputs..][..inputs]).copied().collect();
+    (Problem { x, ..Problem::new(sizes) }, table, ids)
+}
+
+/// The last has more words than are multiplied at once, in every part of them.
+const OF_WORDS: [([usize; 4], usize); 6] = [
+    ([1, 1, 1, 1], 1),
+    ([4, 3, 2, 5], 7),
+    ([3, 1, 0, 2], 4),
+    ([0, 2, 3, 2], 5),
+    ([5, 9, 4, 17], 300),
+    ([40, 40, 3, 4], 5000),
+];
+
+#[test]
+fn words_give_what_their_vectors_give() {
+    for (sizes, num_rows) in OF_WORDS {
+        let (mut problem, table, mut ids) = of_words(sizes, num_rows);
+        if num_rows == 5000 {
+            // Every word but a few at one place alone.
+            ids = (0..ids.len()).map(|i| (i * 3 % 4799) as u32).collect();
+            problem.x = ids.iter().flat_map(|&id| &table[id as usize * 3..][..3]).copied().collect();
+        }
+        let words = Words::new(&ids, num_rows).unwrap();
+        let input = LstmInput::Words { table: &table, words: &words };
+        let (len, num_last) = (problem.num_states(), problem.shape.batch * problem.shape.hidden);
+        let new = |len| vec![f32::NAN; len];
+        let (mut hidden, mut cells, mut gates) = (new(len), new(len), new(4 * len));
+        let tape = LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates };
+        forward(tape, input, problem.weights(), problem.shape).unwrap();
+        let expected = problem.forward(problem.weights());
+        for (found, expected) in [&hidden, &cells, &gates].into_iter().zip(&expected) {
+            assert_close(found, &to_f64(expected), TOLERANCE, 0.0, &format!("{sizes:?}"));
+        }
+
+        let dlast = random(num_last, 6);
+        let [mut dtable, mut dkernel, mut drecurrent, mut dbias] =
+            [table.len(), problem.kernel.len(), problem.recurrent.len(), problem.bias.len()].map(new);
+        let grads = LstmGrads {
+            gates: &mut gates,
+            x: Some(&mut dtable),
+            kernel: Some(&mut dkernel),
+            recurrent: Some(&mut drecurrent),
+            bias: Some(&mut dbias),
+            flip: LstmFlipGrads::default(),
+        };
+        let tape = LstmTape { hidden: &hidden, cells: &cells };
+        backward(grads, HiddenGradient::Last(&dlast), input, tape, problem.weights(), problem.shape).unwrap();
+        let [dx, expected_kernel, expected_recurrent, expected_bias, ..] =
+            problem.backward(HiddenGradient::Last(&dlast));
+        let mut expected_table = vec![0.0; table.len()];
+        let inputs = problem.shape.inputs;
+        for (place, id) in ids.iter().enumerate() {
+            for m in 0..inputs {
+                expected_table[*id as usize * inputs + m] += f64::from(dx[place * inputs + m]);
+            }
+        }
+        assert_close(&dtable, &expected_table, TOLERANCE, 1e-6, &format!("table of {sizes:?}"));
+        let others = [(dkernel, expected_kernel), (drecurrent, expected_recurrent), (dbias, expected_bias)];
+        for (index, (found, expected)) in others.into_iter().enumerate() {
+            assert_close(&found, &to_f64(&expected), TOLERANCE, 1e-5, &format!("operand {index} of {sizes:?}"));
+        }
+    }
+}
+
+#[test]
+fn words_have_the_same_bits_on_any_number_of_threads() {
+    let (problem, table, ids) = of_words([30, 67, 20, 33], 1000);
+    let words = Words::new(&ids, 1000).unwrap();
+    let input = LstmInput::Words { table: &table, words: &words };
+    let dlast = random(67 * 33, 6);
+    assert_same_bits_on_any_threads("lstm of words", || {
+        let len = problem.num_states();
+        let (mut hidden, mut cells, mut gates) = (vec![0.0; len], vec![0.0; len], vec![0.0; 4 * len]);
+        let tape = LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates };
+        forward(tape, input, problem.weights(), problem.shape).unwrap();
+        let (mut dtable, mut dkernel) = (vec![0.0; table.len()], vec![0.0; problem.kernel.len()]);
+        let grads = LstmGrads {
+            gates: &mut gates,
+            x: Some(&mut dtable),
+            kernel: Some(&mut dkernel),
+            recurrent: None,
+            bias: None,
+            flip: LstmFlipGrads::default(),
+        };
+        let tape = LstmTape { hidden: &hidden, cells: &cells };
+        backward(grads, HiddenGradient::Last(&dlast), input, tape, problem.weights(), problem.shape).unwrap();
+        [hidden, dtable, dkernel].concat()
+    });
+}
+
+#[test]
+fn the_last_state_alone_has_the_bits_of_the_whole_way() {
+    for sizes in [[1, 1, 1, 1], [4, 3, 2, 5], [2, 70, 3, 9], [5, 9, 4, 17], [0, 2, 3, 4], [2, 0, 3, 4]] {
+        let (of_words, table, ids) = of_words(sizes, 50);
+        let words = Words::new(&ids, 50).unwrap();
+        let by_words = LstmInput::Words { table: &table, words: &words };
+        let (plain, flipped) = (Problem::new(sizes), Problem::with_flip(sizes));
+        for (problem, input) in [(&plain, plain.x[..].into()), (&flipped, flipped.x[..].into()), (&of_words, by_words)]
+        {
+            let (len, num_last) = (problem.num_states(), problem.shape.batch * problem.shape.hidden);
+            let (mut hidden, mut cells, mut gates) = (vec![0.0; len], vec![0.0; len], vec![0.0; 4 * len]);
+            let tape = LstmTapeMut { hidden: &mut hidden, cells: &mut cells, gates: &mut gates };
+            forward(tape, input, problem.weights(), problem.shape).unwrap();
+            let mut last = vec![f32::NAN; num_last];
+            forward_last(&mut last, input, problem.weights(), problem.shape).unwrap();
+            let expected = if len == 0 { vec![0.0; num_last] } else { hidden[len - num_last..].to_vec() };
+            assert_eq!(last, expected, "{sizes:?}");
+        }
+    }
+}
+
+#[test]
+fn words_that_do_not_fit_are_refused() {
+    let error = Words::new(&[0, 5], 5).unwrap_err().to_string();
+    assert_eq!(error, "words: `id` must be below the number of rows, got 5");
+    let (problem, flipped) = (Problem::new([2, 3, 4, 5]), Problem::with_flip([2, 3, 4, 5]));
+    let run = |ids: &[u32], table: &[f32], problem: &Problem| {
+        let words = Words::new(ids, 10).unwrap();
+        let input = LstmInput::Words { table, words: &words };
+        forward_last(&mut [0.0; 15], input, problem.weights(), problem.shape).unwrap_err().to_string()
+    };
+    assert_eq!(run(&[1; 6], &[0.0; 39], &problem), "lstm: `table` must have length 40, got 39");
+    let error = run(&[1; 5], &[0.0; 40], &problem);
+    assert_eq!(error, "lstm: `places` must be the number of examples at all steps, got 5");
+    let error = run(&[1; 6], &[0.0; 40], &flipped);
+    assert_eq!(error, "lstm: `flip` must be none where the input is words, got 1");
 }

@@ -59,7 +59,7 @@ impl Preset {
         match self {
             Self::MlpMnist => at_rate(3e-3, paper("mnist", ModelSpec::Mlp(MlpSpec::default()), 1024)),
             Self::MlpFashion => paper("fashion-mnist", ModelSpec::Mlp(MlpSpec::default()), 1024),
-            Self::LeNetCifar100 => paper("cifar100", ModelSpec::LeNet(LeNetSpec::default()), 1024),
+            Self::LeNetCifar100 => at_rate(3e-3, paper("cifar100", ModelSpec::LeNet(LeNetSpec::default()), 1024)),
             Self::LstmImdb => at_rate(3e-3, paper("imdb", ModelSpec::Lstm(LstmSpec::default()), 128)),
             Self::ResNet18Cifar10 => resnet18(),
             Self::MlpDigits => digits(),

@@ -105,8 +105,7 @@ impl Network for LstmClassifier {
 
     fn forward(&self, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<2>> {
         let shared = pass.where_weights_are_shared();
-        let words = self.embedding.forward_time_first(ids, &shared)?;
-        let state = self.lstm.forward_last(words, &shared)?;
+        let state = self.lstm.forward_last_of_words(&self.embedding, ids, &shared)?;
         self.head.forward(self.dropout.forward(state, pass)?, pass)
     }
 

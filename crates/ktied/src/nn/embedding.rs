@@ -76,7 +76,26 @@ impl Embedding {
         }
     }
 
-    /// The same for a recurrent layer, which wants time first: without noise of an example's own, the words are put in
+    /// The table as every example of a pass sees it, and the numbers of its rows in the order of a recurrent layer, time first; nothing where
+    /// an example has noise of its own.
+    ///
+    /// # Shapes
+    /// - ids: `[B, T]`, each below V; table: `[V, N]`; numbers: `[T, B]`
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward).
+    pub(super) fn shared_table(&self, ids: &Tensor<2, Int>, pass: &Pass) -> Result<Option<(Tensor<2>, Vec<u32>)>> {
+        let kernel = &self.weights;
+        let table = match pass.drawn() {
+            Pass::Sampled { estimator: Estimator::Reparam, .. } => kernel.draw(kernel.noise(pass).weights(0))?,
+            Pass::Sampled { .. } if !matches!(kernel.kernel, Family::Point(_)) => return Ok(None),
+            _ => kernel.loc(),
+        };
+        let numbers = numbers(ids.clone().swap_dims(0, 1), table.dims()[0])?;
+        Ok(Some((table, numbers)))
+    }
+
+    /// The same as [`forward`](Self::forward) for a recurrent layer, which wants time first: without noise of an example's own, the words are put in
     /// that order before they are looked up, not the vectors after.
     ///
     /// # Shapes
@@ -95,10 +114,14 @@ impl Embedding {
 
 fn look_up(table: Tensor<2>, ids: Tensor<2, Int>) -> Result<Tensor<3>> {
     let ([rows, columns], [words, width]) = (ids.dims(), table.dims());
+    Ok(ops::embedding(table, &numbers(ids, words)?)?.reshape([rows, columns, width]))
+}
+
+/// The numbers of words in a table of so many.
+fn numbers(ids: Tensor<2, Int>, words: usize) -> Result<Vec<u32>> {
     let number = |id: i64| match u32::try_from(id) {
         Ok(id) if (id as usize) < words => Ok(id),
         _ => Err(Error::UnknownWord { found: id, words }),
     };
-    let ids: Vec<u32> = ids.into_data().iter::<i64>().map(number).collect::<Result<_>>()?;
-    Ok(ops::embedding(table, &ids)?.reshape([rows, columns, width]))
+    ids.into_data().iter::<i64>().map(number).collect()
 }

@@ -1,9 +1,10 @@
 //! A long short-term memory with posteriors over its kernels.
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, s};
+use burn::tensor::{Device, Int, Tensor, s};
 use ktied_kernels::{Purpose, ShapeError};
 
+use super::embedding::Embedding;
 use super::layer::{LayerConfig, Weights};
 use super::pass::{Estimator, Pass};
 use crate::error::{Error, Result};
@@ -88,6 +89,22 @@ impl Lstm {
     /// As [`forward`](Self::forward).
     pub fn forward_last(&self, x: Tensor<3>, pass: &Pass) -> Result<Tensor<2>> {
         Ok(ops::lstm_last(x, self.tensors(pass)?)?)
+    }
+
+    /// The hidden state after the last word of a text, whose vectors are an embedding's: the two as one where every example sees the same
+    /// vectors, which takes a product for each word of a batch, not for each place.
+    ///
+    /// # Shapes
+    /// - ids: `[B, T]`, each a row of the table; output: `[B, H]`
+    ///
+    /// # Errors
+    /// As [`forward`](Self::forward), or if a word is not in the table.
+    pub fn forward_last_of_words(&self, words: &Embedding, ids: Tensor<2, Int>, pass: &Pass) -> Result<Tensor<2>> {
+        let [_, time] = ids.dims();
+        match words.shared_table(&ids, pass)? {
+            Some((table, numbers)) => Ok(ops::lstm_last_of_words(table, &numbers, time, self.tensors(pass)?)?),
+            None => self.forward_last(words.forward_time_first(ids, pass)?, pass),
+        }
     }
 
     /// The weights of one pass.

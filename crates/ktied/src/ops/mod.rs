@@ -41,7 +41,7 @@ pub(crate) use kl::{add_kl_k_tied, add_kl_mean_field};
 pub use kl::{kl_k_tied, kl_mean_field};
 pub use local::{BiasScale, LocalInput, add_noise, local_k_tied, local_mean_field};
 pub use loss::{sigmoid_cross_entropy, softmax_cross_entropy};
-pub use lstm::{LstmPerturbation, LstmSigns, LstmTensors, lstm, lstm_last};
+pub use lstm::{LstmPerturbation, LstmSigns, LstmTensors, lstm, lstm_last, lstm_last_of_words};
 pub use norm::{BatchMoments, NormRecipe, batch_norm, frozen_norm};
 pub use pool::{avg_pool2d, max_pool2d};
 pub use signs::{SignKey, add_signed, apply_signs};

@@ -180,6 +180,29 @@ fn lstms_agree_on_every_path() {
 }
 
 #[test]
+fn lstms_of_words_agree_on_every_path_and_with_looking_up_first() {
+    let (t, b, m, h, v) = (7, 9, 3, 8, 12);
+    let ids: Vec<u32> = (0..63).map(|i| (i * i + 3) % 11).collect();
+    let inputs = [random(v * m, 1), random(m * 4 * h, 2), random(h * 4 * h, 3), random(4 * h, 4)];
+    let operands = |x: &[Tensor<1>]| {
+        let (kernel, recurrent) = (x[1].clone().reshape([m, 4 * h]), x[2].clone().reshape([h, 4 * h]));
+        (x[0].clone().reshape([v, m]), LstmTensors { kernel, recurrent, bias: Some(x[3].clone()), flip: None })
+    };
+    assert_paths_agree("words", &inputs, &|x| {
+        let (table, weights) = operands(x);
+        flat(ops::lstm_last_of_words(table, &ids, t, weights).unwrap())
+    });
+    let tensors: Vec<Tensor<1>> =
+        inputs.iter().map(|values| Tensor::from_floats(values.as_slice(), &Device::flex())).collect();
+    let (table, weights) = operands(&tensors);
+    let vectors = ops::embedding(table.clone(), &ids).unwrap().reshape([t, b, m]);
+    let apart = ops::lstm_last(vectors, weights.clone()).unwrap();
+    let together = ops::lstm_last_of_words(table, &ids, t, weights).unwrap();
+    let largest: f32 = (apart - together).abs().max().into_scalar();
+    assert!(largest < 1e-5, "{largest}");
+}
+
+#[test]
 fn embeddings_agree_on_every_path() {
     let ids: Vec<u32> = (0..40).map(|i| (i * i + 3) % 11).collect();
     assert_paths_agree("embedding", &[random(12 * 5, 1)], &|t| {
