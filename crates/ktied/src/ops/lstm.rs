@@ -106,7 +106,13 @@ pub fn lstm_last_of_words(
     time: usize,
     weights: LstmTensors,
 ) -> Result<Tensor<2>, ShapeError> {
-    check::size("lstm", "time", time, time >= 1 && ids.len() % time.max(1) == 0, "at least 1, and divide the words")?;
+    check::size(
+        "lstm",
+        "time",
+        time,
+        time >= 1 && ids.len().is_multiple_of(time.max(1)),
+        "at least 1, and divide the words",
+    )?;
     let (batch, [rows, columns]) = (ids.len() / time, table.dims());
     if weights.flip.is_some() {
         return lstm_last(embedding(table, ids)?.reshape([time, batch, columns]), weights);
