@@ -38,6 +38,22 @@ pub fn exp(x: f32) -> f32 {
     // Comparisons rather than min and max, which would drop a NaN.
     let x = if x < -105.0 { -105.0 } else { x };
     let x = if x > 89.5 { 89.5 } else { x };
+    let (y, n) = exp_parts(x);
+    // 2ⁿ in two halves: n runs from −152 to 129, one factor alone would leave the normal numbers.
+    let half = n >> 1;
+    y * power_of_two(half) * power_of_two(n.wrapping_sub(half))
+}
+
+/// [`exp`] for x from −87 to 87, where eˣ is a normal number, with the same bits.
+#[inline(always)]
+fn exp_of_moderate(x: f32) -> f32 {
+    let (y, n) = exp_parts(x);
+    y * power_of_two(n)
+}
+
+/// eˣ = y·2ⁿ with y between √½ and √2, about.
+#[inline(always)]
+fn exp_parts(x: f32) -> (f32, i32) {
     let shifted = x * std::f32::consts::LOG2_E + ROUND;
     let n = shifted - ROUND;
     let r = (x - n * LN2_HI) - n * LN2_LO;
@@ -48,10 +64,7 @@ pub fn exp(x: f32) -> f32 {
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 0.5;
     let y = (p * r * r + r) + 1.0;
-    // 2ⁿ in two halves: n runs from −152 to 129, one factor alone would leave the normal numbers.
-    let n = (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
-    let half = n >> 1;
-    y * power_of_two(half) * power_of_two(n.wrapping_sub(half))
+    (y, (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32))
 }
 
 #[inline(always)]
@@ -168,7 +181,9 @@ pub fn tanh(x: f32) -> f32 {
     let p = p * a2 + 1.333_144_2e-1;
     let p = p * a2 - 3.333_328e-1;
     let small = p * a2 * a + a;
-    let large = 1.0 - 2.0 / (exp(2.0 * a) + 1.0);
+    // Beyond 87 it has long been 1.
+    let double = 2.0 * a;
+    let large = 1.0 - 2.0 / (exp_of_moderate(if double > 87.0 { 87.0 } else { double }) + 1.0);
     let y = if a < 0.625 { small } else { large };
     f32::from_bits(y.to_bits() | (x.to_bits() & 0x8000_0000))
 }
@@ -176,7 +191,9 @@ pub fn tanh(x: f32) -> f32 {
 /// 1/(1 + e⁻ˣ).
 #[inline(always)]
 pub fn sigmoid(x: f32) -> f32 {
-    let e = exp(-x.abs());
+    // Below −87 it is 1.6e-38 at most, and taken as nothing; a comparison keeps a NaN.
+    let a = -x.abs();
+    let e = if a < -87.0 { 0.0 } else { exp_of_moderate(a) };
     let y = 1.0 / (1.0 + e);
     if x < 0.0 { e * y } else { y }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::conv::im2col::im2col;
 use crate::conv::shape::{Conv2dShape, Padding, Plan};
 use crate::error::Result;
-use crate::gemm::tile::{Left, Tile};
+use crate::gemm::tile::{Left, MAX_ROWS, Tile};
 use crate::gemm::{Mat, Right};
 use crate::scratch::with_scratch;
 
@@ -116,13 +116,15 @@ pub(super) fn multiply(z: &mut [f32], x: &[f32], weight: Right<'_>, plan: &Plan,
         return z.fill(0.0);
     }
     with_lines(x, plan, lines, |lines| {
-        let at = |window: usize| lines.starts[window / plan.out_width] + window % plan.out_width * lines.step;
+        let of_line = |start: usize| (0..plan.out_width).map(move |place| start + place * lines.step);
+        let windows: Vec<usize> = lines.starts.iter().copied().flat_map(of_line).collect();
         let runs: Vec<usize> = (0..kernel_rows).map(|k| k * lines.row).collect();
         let mut done = 0;
         for runs in runs.chunks((MAX_TERMS / run_len).max(1)) {
             for (panel, columns) in weight.panels() {
                 for (first, rows) in engine.cuts(num_windows) {
-                    let left = std::array::from_fn(|i| if i < rows { at(first + i) } else { 0 });
+                    let mut left = [0; MAX_ROWS];
+                    left[..rows].copy_from_slice(&windows[first..first + rows]);
                     let tile = Tile {
                         a: lines.x.as_ptr(),
                         left: Left::Apart(left),
@@ -173,7 +175,7 @@ pub(super) fn accumulate(
                     for (first, rows) in engine.cuts(end - start) {
                         let column = start + first;
                         let tile = Tile {
-                            a: lines.x[kernel_row * lines.row + column % run_len..].as_ptr(),
+                            a: lines.x[kernel_row * lines.row + (column - kernel_row * run_len)..].as_ptr(),
                             left: Left::Neighbours { stride: lines.step },
                             runs: &lines.starts,
                             run_len: out_width,

@@ -120,29 +120,31 @@ fn part(
                     pack_left(engine, packed, stride, a.part(rows.0 + first, count, start, terms));
                 }
             }
+            // One tile for all: what is the same is written once, which counts where products are small.
+            let mut tile = Tile {
+                a: a.data.as_ptr(),
+                left: if is_packed { Left::Neighbours { stride } } else { a.left() },
+                runs: &[0],
+                run_len: terms,
+                b: a.data.as_ptr(),
+                b_stride: engine.cols,
+                b_run: 0,
+                c: dst.0,
+                c_stride: cols,
+                rows: 0,
+                cols: 0,
+                joins,
+            };
             for panel in panels.0..panels.1 {
                 let (panel, columns) = right.panel(panel);
+                tile.b = panel[start * engine.cols..].as_ptr();
+                tile.cols = columns.len();
                 for (t, (first, count)) in tiles.clone().enumerate() {
                     let row = rows.0 + first;
-                    let (from, left) = if is_packed {
-                        (&packed[t * tile_len..], Left::Neighbours { stride })
-                    } else {
-                        (a.part(row, count, start, terms).data, a.left())
-                    };
-                    let tile = Tile {
-                        a: from.as_ptr(),
-                        left,
-                        runs: &[0],
-                        run_len: terms,
-                        b: panel[start * engine.cols..].as_ptr(),
-                        b_stride: engine.cols,
-                        b_run: 0,
-                        c: dst.0.wrapping_add(row * cols + columns.start),
-                        c_stride: cols,
-                        rows: count,
-                        cols: columns.len(),
-                        joins,
-                    };
+                    let from = if is_packed { &packed[t * tile_len..] } else { a.part(row, count, start, terms).data };
+                    tile.a = from.as_ptr();
+                    tile.c = dst.0.wrapping_add(row * cols + columns.start);
+                    tile.rows = count;
                     // SAFETY: rows, columns and terms of the tile are within a, the panel and dst, whose sizes were made sure of;
                     // no other task has these rows and columns of dst.
                     unsafe { (engine.tile)(&tile) };

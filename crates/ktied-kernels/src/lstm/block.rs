@@ -264,8 +264,7 @@ impl BackwardBlock<'_> {
         let part = |t: usize, columns: usize| plan.part(t, first, columns);
         let zeros = vec![0.0; len];
         let (mut signed, mut d_x) = (self.signed.into_iter().rev(), self.d_x.into_iter().rev());
-        with_scratch(2 * len + plan.width, |scratch| {
-            let (row, carry) = scratch.split_at_mut(plan.width);
+        with_scratch(2 * len, |carry| {
             carry.fill(0.0);
             let (dh, dc) = carry.split_at_mut(len);
             for (t, gates) in self.gates.into_iter().enumerate().rev() {
@@ -275,7 +274,7 @@ impl BackwardBlock<'_> {
                     HiddenGradient::Last(_) => {}
                 }
                 let cells_before = if t == 0 { &zeros } else { &tape.cells[part(t - 1, num_hidden)] };
-                step_rows_backward(gates, row, dc, dh, &tape.cells[part(t, num_hidden)], cells_before, num_hidden);
+                step_rows_backward(gates, dc, dh, &tape.cells[part(t, num_hidden)], cells_before, num_hidden);
                 let dgates = &*gates;
                 let dgates_here = Mat::new(dgates, num_rows, plan.width)?;
                 product_packed(dh, dgates_here, recurrent_t, Update::Overwrite, Threads::One)?;

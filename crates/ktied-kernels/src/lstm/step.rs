@@ -28,6 +28,41 @@ fn activate(z: &mut [f32], bias: &[f32], act: impl Fn(f32) -> f32) {
     }
 }
 
+/// Cells whose gradients are made side by side.
+const LANES: usize = 16;
+
+/// The gradients of L cells from `start` on. By way of arrays: a loop over slices that reads and writes the same four places is not
+/// vectorised.
+#[inline(always)]
+fn cells_backward<const L: usize>(
+    gates: &mut [&mut [f32]; 4],
+    dc: &mut [f32],
+    [dh, cells, cells_before]: [&[f32]; 3],
+    start: usize,
+) {
+    let load = |values: &[f32]| -> [f32; L] {
+        let mut lanes = [0.0; L];
+        lanes.copy_from_slice(&values[start..start + L]);
+        lanes
+    };
+    let [i, f, g, o] = [load(gates[0]), load(gates[1]), load(gates[2]), load(gates[3])];
+    let (mut carry, dh, cells, cells_before) = (load(dc), load(dh), load(cells), load(cells_before));
+    let [mut di, mut df, mut dg, mut d_o] = [[0.0; L]; 4];
+    for l in 0..L {
+        let squashed = tanh(cells[l]);
+        let dcell = carry[l] + dh[l] * o[l] * (1.0 - squashed * squashed);
+        di[l] = dcell * g[l] * i[l] * (1.0 - i[l]);
+        df[l] = dcell * cells_before[l] * f[l] * (1.0 - f[l]);
+        dg[l] = dcell * i[l] * (1.0 - g[l] * g[l]);
+        d_o[l] = dh[l] * squashed * o[l] * (1.0 - o[l]);
+        carry[l] = dcell * f[l];
+    }
+    for (gate, gradient) in gates.iter_mut().zip([di, df, dg, d_o]) {
+        gate[start..start + L].copy_from_slice(&gradient);
+    }
+    dc[start..start + L].copy_from_slice(&carry);
+}
+
 /// Which row of a matrix each row of gates adds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Which<'a> {
@@ -90,10 +125,9 @@ vectorized! {
 
     /// Gates to their gradients, in place, from dh and dc (that of the step after on entry, of the step before on return).
     ///
-    /// - gates: `[rows, 4H]`, row: `[4H]`, whose values do not matter, the others `[rows, H]`; n is H
+    /// - gates: `[rows, 4H]`, the others `[rows, H]`; n is H
     pub(crate) fn step_rows_backward(
         gates: &mut [f32],
-        row: &mut [f32],
         dc: &mut [f32],
         dh: &[f32],
         cells: &[f32],
@@ -103,19 +137,14 @@ vectorized! {
         let gradients = dc.chunks_exact_mut(n).zip(dh.chunks_exact(n));
         let cells = cells.chunks_exact(n).zip(cells_before.chunks_exact(n));
         for ((gates, (dc, dh)), (cells, cells_before)) in gates.chunks_exact_mut(4 * n).zip(gradients).zip(cells) {
-            // By way of a row of their own: a loop that reads and writes the same four places is not vectorised.
-            let ([di, df, dg, d_o], [i, f, g, o]) = (four_mut(row, n), four(gates, n));
-            let (dc, dh, cells, cells_before) = (&mut dc[..n], &dh[..n], &cells[..n], &cells_before[..n]);
-            for j in 0..n {
-                let squashed = tanh(cells[j]);
-                let dcell = dc[j] + dh[j] * o[j] * (1.0 - squashed * squashed);
-                di[j] = dcell * g[j] * i[j] * (1.0 - i[j]);
-                df[j] = dcell * cells_before[j] * f[j] * (1.0 - f[j]);
-                dg[j] = dcell * i[j] * (1.0 - g[j] * g[j]);
-                d_o[j] = dh[j] * squashed * o[j] * (1.0 - o[j]);
-                dc[j] = dcell * f[j];
+            let mut gates = four_mut(gates, n);
+            let whole = n / LANES * LANES;
+            for start in (0..whole).step_by(LANES) {
+                cells_backward::<LANES>(&mut gates, dc, [dh, cells, cells_before], start);
             }
-            gates.copy_from_slice(row);
+            for start in whole..n {
+                cells_backward::<1>(&mut gates, dc, [dh, cells, cells_before], start);
+            }
         }
     }
 }

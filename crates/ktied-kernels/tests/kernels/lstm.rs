@@ -163,9 +163,10 @@ fn forward_equals_the_plain_recurrence() {
 
 #[test]
 fn backward_equals_central_differences() {
-    // The last has more rows than are multiplied at once, the two before it more gates than one task takes.
+    // The last has more rows than are multiplied at once, the two before it more gates than one task takes, and the one before
+    // them more cells than are worked on side by side.
     let small = [[1, 1, 1, 1], [4, 3, 2, 5], [3, 11, 1, 2], [3, 1, 0, 2], [0, 2, 3, 2], [2, 0, 3, 2]];
-    let sizes = [&small[..], &[[2, 3, 2, 9], [0, 2, 3, 9], [70, 16, 1, 2]]].concat();
+    let sizes = [&small[..], &[[3, 2, 2, 18], [2, 3, 2, 9], [0, 2, 3, 9], [70, 16, 1, 2]]].concat();
     for sizes in sizes {
         for problem in [Problem::new(sizes), Problem::with_flip(sizes)] {
             let (num_states, num_last) = (problem.num_states(), problem.shape.batch * problem.shape.hidden);
