@@ -14,8 +14,12 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+fn program() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_ktied"))
+}
+
 fn ktied(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ktied")).args(args).output().expect("the program starts")
+    program().args(args).output().expect("the program starts")
 }
 
 fn json(args: &[&str]) -> Value {
@@ -200,7 +204,7 @@ fn bench_step_times_every_model() {
 #[test]
 fn a_reader_who_leaves_is_not_a_panic() {
     use std::process::Stdio;
-    let mut child = Command::new(env!("CARGO_BIN_EXE_ktied"))
+    let mut child = program()
         .args(["params", "--preset", "mlp-mnist"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -226,7 +230,8 @@ fn bench_io_times_a_checkpoint_and_leaves_nothing_behind() {
     assert!((0.0..=1.0).contains(&report["waiting_frac"].as_f64().unwrap()), "{report}");
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the checkpoint is gone");
     std::fs::remove_dir(&folder).unwrap();
-    let output = ktied(&["bench", "io", "--model", "mlp", "--data", "/no/such/folder", "--json"]);
+    let args = ["bench", "io", "--model", "mlp", "--data", "/no/such/folder", "--json"];
+    let output = program().args(args).env_remove("KTIED_DATA").output().expect("the program starts");
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
