@@ -7,13 +7,13 @@ use crate::reproduce::{Model, Scale, Target};
 /// `ktied reproduce`
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  ktied reproduce --data DIR\n  ktied reproduce low-rank k-tied --scale full --only mlp,lstm --data DIR\n  ktied reproduce parameters --json\n\nRun it again to go on where it was interrupted: what is finished in --out is not done again."
+    after_help = "Examples:\n  ktied reproduce --data DIR\n  ktied reproduce low-rank k-tied --scale full --only mlp,lstm --data DIR\n  ktied reproduce --scale reduced --data DIR\n  ktied reproduce parameters --json\n\nRun it again to go on where it was interrupted: what is finished in --out is not done again."
 )]
 pub struct Reproduce {
     /// What to repeat; everything that the paper shows if not given.
     #[arg(value_enum, value_name = "TARGET")]
     pub targets: Vec<Target>,
-    /// The paper's setting, or a reduction that two cores can do.
+    /// The paper's setting; a reduction that takes two cores half an hour; or one of ResNet-18 that converges there.
     #[arg(long, value_enum, default_value = "quick")]
     pub scale: Scale,
     /// Only these models; what is known of the others stays as it is.
@@ -25,7 +25,7 @@ pub struct Reproduce {
     /// Folder of the runs behind the results.
     #[arg(long, value_name = "DIR", default_value = "reproduction")]
     pub out: PathBuf,
-    /// Folder of the results, a JSON document each; those of the quick scale go into its folder quick.
+    /// Folder of the results, a JSON document each; those of the quick and reduced scale go into folders of that name.
     #[arg(long, value_name = "DIR", default_value = "results")]
     pub results: PathBuf,
     /// Folder of the pages that are made of all results, REPRODUCTION.md and BEYOND.md.

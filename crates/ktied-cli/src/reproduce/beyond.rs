@@ -29,7 +29,7 @@ pub(crate) const RACERS: [(&str, &str); 6] = [
 /// Seconds after which racers are compared.
 pub(crate) fn finish_lines(scale: Scale) -> [u64; 3] {
     match scale {
-        Scale::Full => [60, 300, 1200],
+        Scale::Full | Scale::Reduced => [60, 300, 1200],
         Scale::Quick => [20, 60, 120],
     }
 }

@@ -51,7 +51,7 @@ impl Document {
         let name = format!("{}.json", target.name());
         match scale {
             Scale::Full => results.join(name),
-            Scale::Quick => results.join(scale.name()).join(name),
+            Scale::Quick | Scale::Reduced => results.join(scale.name()).join(name),
         }
     }
 

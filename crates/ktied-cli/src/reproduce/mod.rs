@@ -97,15 +97,42 @@ impl Target {
 pub enum Scale {
     /// A reduction for two cores; docs/REPRODUCTION.md says which.
     Quick,
+    /// ResNet-18 alone, narrower, for as long as its standard deviations take to converge.
+    Reduced,
     /// The paper's setting.
     Full,
 }
 
 impl Scale {
+    /// The largest first.
+    pub(crate) const ALL: [Self; 3] = [Self::Full, Self::Reduced, Self::Quick];
+
+    /// The models that have runs of this scale.
+    pub(crate) fn models(self) -> &'static [Model] {
+        match self {
+            Self::Quick | Self::Full => Model::value_variants(),
+            Self::Reduced => &Model::RESIDUAL,
+        }
+    }
+
+    /// What is repeated if nothing is named.
+    pub(crate) fn targets(self) -> &'static [Target] {
+        match self {
+            Self::Quick | Self::Full => &Target::PAPER,
+            Self::Reduced => &[Target::Resnet, Target::Annealing],
+        }
+    }
+
+    /// Whether a target has runs of this scale.
+    pub(crate) fn has(self, target: Target) -> bool {
+        self != Self::Reduced || self.targets().contains(&target) || target == Target::BeyondConv
+    }
+
     /// As on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Quick => "quick",
+            Self::Reduced => "reduced",
             Self::Full => "full",
         }
     }

@@ -60,7 +60,7 @@ pub(crate) fn draw(
             write(&format!("{}-spectra", model.name()), &spectra(&recipe, shelf)?)?;
             heat_map(target, model, &recipe, shelf, &folder)
         }),
-        Target::Resnet => of(&[Model::ResNet18, Model::ResNet18He]).into_iter().try_for_each(|model| {
+        Target::Resnet => of(&Model::RESIDUAL).into_iter().try_for_each(|model| {
             let recipe = Recipe::resnet(model, scale);
             write(&format!("{}-spectra", model.name()), &spectra(&recipe, shelf)?)?;
             heat_map(target, model, &recipe, shelf, &folder)
@@ -72,10 +72,10 @@ pub(crate) fn draw(
         }
         Target::Annealing => {
             let recipe = |model| match model {
-                Model::ResNet18 => Recipe::resnet(model, scale),
+                Model::ResNet18 | Model::ResNet18He => Recipe::resnet(model, scale),
                 _ => Recipe::annealed(model, "mean-field", scale),
             };
-            let all = [&Model::TIED[..], &[Model::ResNet18]].concat();
+            let all = [&Model::TIED[..], &Model::RESIDUAL].concat();
             of(&all).into_iter().try_for_each(|model| write(model.name(), &scales(model, &recipe(model), shelf)?))
         }
     }

@@ -60,9 +60,7 @@ fn of(target: Target, scale: Scale) -> Vec<(Model, Job)> {
         Target::LowRank => {
             Model::TIED.map(|model| job(model, Recipe::converged(model, "mean-field", scale), cuts(model))).into()
         }
-        Target::Resnet => [Model::ResNet18, Model::ResNet18He]
-            .map(|model| job(model, Recipe::resnet(model, scale), cuts(model)))
-            .into(),
+        Target::Resnet => Model::RESIDUAL.map(|model| job(model, Recipe::resnet(model, scale), cuts(model))).into(),
         Target::KTied => {
             let of_model =
                 |model| TRAINED.map(|method| job(model, Recipe::annealed(model, method, scale), judged(model)));
@@ -101,7 +99,8 @@ fn of(target: Target, scale: Scale) -> Vec<(Model, Job)> {
         }
         Target::Annealing => {
             let tied = Model::TIED.map(|model| job(model, Recipe::annealed(model, "mean-field", scale), vec![]));
-            tied.into_iter().chain([job(Model::ResNet18, Recipe::resnet(Model::ResNet18, scale), vec![])]).collect()
+            let residual = Model::RESIDUAL.map(|model| job(model, Recipe::resnet(model, scale), vec![]));
+            tied.into_iter().chain(residual).collect()
         }
     }
 }
@@ -117,7 +116,7 @@ fn watched(scale: Scale, stages: &[Stage]) -> Vec<(Model, Job)> {
 pub(super) fn step_for(mark: u64, scale: Scale) -> u64 {
     debug_assert!(MARKS.contains(&mark));
     match scale {
-        Scale::Full => mark,
+        Scale::Full | Scale::Reduced => mark,
         Scale::Quick => mark / 5,
     }
 }

@@ -39,9 +39,11 @@ pub enum Model {
 impl Model {
     /// The three whose dense layers are tied in training.
     pub(super) const TIED: [Self; 3] = [Self::Mlp, Self::LeNet, Self::Lstm];
+    /// ResNet-18 under its two priors.
+    pub(super) const RESIDUAL: [Self; 2] = [Self::ResNet18, Self::ResNet18He];
 
     /// Its name in documents.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Mlp => "mlp",
             Self::LeNet => "lenet",
@@ -63,7 +65,7 @@ impl Model {
     /// Draws of the weights behind a test score.
     pub(super) fn draws(self, scale: Scale) -> u64 {
         match (scale, self) {
-            (Scale::Full, _) => 100,
+            (Scale::Full | Scale::Reduced, _) => 100,
             (Scale::Quick, Self::Mlp) => 50,
             (Scale::Quick, Self::Lstm) => 10,
             (Scale::Quick, _) => 20,
@@ -96,7 +98,7 @@ impl Recipe {
     pub(super) fn annealed(model: Model, method: &str, scale: Scale) -> Self {
         let kind = format!("posterior.kind={method}");
         let faster: &[&str] = match (scale, model) {
-            (Scale::Full, _) => &[],
+            (Scale::Full | Scale::Reduced, _) => &[],
             // Two thirds of the steps of each.
             (Scale::Quick, Model::Mlp) => &["anneal.per_batch=8e-4"],
             (Scale::Quick, _) => &["anneal.per_batch=1.2e-3"],
@@ -109,7 +111,7 @@ impl Recipe {
     pub(super) fn watched(method: &str, seed: u64, scale: Scale) -> Self {
         let (kind, seed) = (format!("posterior.kind={method}"), format!("train.seed={seed}"));
         let pace: [&str; 3] = match scale {
-            Scale::Full => ["optim.lr=3e-4", "train.steps=9000", "train.checkpoint_steps=1000"],
+            Scale::Full | Scale::Reduced => ["optim.lr=3e-4", "train.steps=9000", "train.checkpoint_steps=1000"],
             Scale::Quick => ["optim.lr=1.5e-3", "train.steps=1800", "train.checkpoint_steps=200"],
         };
         let others = [
@@ -183,9 +185,13 @@ impl Recipe {
 /// How long and how large a run of a model is, and how often it is looked at.
 fn size(model: Model, scale: Scale) -> Vec<&'static str> {
     let of_model: &[&str] = match (scale, model) {
-        (Scale::Full, Model::Mlp) => &["train.validate_every=10", "train.checkpoint_every=25"],
-        (Scale::Full, Model::LeNet) => &["train.patience=6", "train.validate_every=5", "train.checkpoint_every=5"],
-        (Scale::Full, Model::Lstm) => &["train.patience=10", "train.validate_every=2", "train.checkpoint_every=2"],
+        (Scale::Full | Scale::Reduced, Model::Mlp) => &["train.validate_every=10", "train.checkpoint_every=25"],
+        (Scale::Full | Scale::Reduced, Model::LeNet) => {
+            &["train.patience=6", "train.validate_every=5", "train.checkpoint_every=5"]
+        }
+        (Scale::Full | Scale::Reduced, Model::Lstm) => {
+            &["train.patience=10", "train.validate_every=2", "train.checkpoint_every=2"]
+        }
         (Scale::Full, Model::ResNet18 | Model::ResNet18He) => &[],
         (Scale::Quick, Model::Mlp) => {
             &["estimator.kind=local", "optim.scale_lr=0.01", "train.epochs=40", "train.validate_every=4"]
@@ -200,6 +206,14 @@ fn size(model: Model, scale: Scale) -> Vec<&'static str> {
             "optim.scale_lr=6e-3",
         ],
         (Scale::Quick, Model::Lstm) => &["data.length=40", "train.epochs=8", "optim.lr=3e-3", "optim.scale_lr=6e-3"],
+        (Scale::Reduced, Model::ResNet18 | Model::ResNet18He) => &[
+            "model.widths=8,16,32,64",
+            "train.epochs=50",
+            "anneal.epochs=2",
+            "optim.lr=1e-2",
+            "optim.scale_lr=0.01",
+            "train.checkpoint_every=5",
+        ],
         (Scale::Quick, Model::ResNet18 | Model::ResNet18He) => {
             &["model.widths=8,16,32,64", "train.epochs=8", "anneal.epochs=2", "optim.lr=1e-3", "optim.scale_lr=0.05"]
         }
@@ -219,7 +233,7 @@ mod tests {
 
     #[test]
     fn every_recipe_is_a_configuration_and_has_a_folder_of_its_own() {
-        for scale in [Scale::Quick, Scale::Full] {
+        for scale in Scale::ALL {
             let mut recipes = vec![Recipe::resnet(Model::ResNet18, scale), Recipe::resnet(Model::ResNet18He, scale)];
             for method in TRAINED {
                 for model in Model::TIED {

@@ -8,7 +8,6 @@ mod view;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::ValueEnum as _;
 use ktied::checkpoint::write_file;
 use ktied::train::{Outcome, Run};
 use serde::Serialize;
@@ -31,16 +30,17 @@ struct Report {
 
 pub(crate) fn run(arguments: &Reproduce, args: &Args) -> Result<(), Failure> {
     let stop = interruptible()?;
+    let scale = arguments.scale;
     let targets = match &arguments.targets[..] {
-        [] => &Target::PAPER[..],
+        [] => scale.targets(),
         some => some,
     };
-    let scale = arguments.scale;
     let shelf = Shelf::new(arguments.out.join(scale.name()));
     let models = match &arguments.only[..] {
-        [] => Model::value_variants(),
+        [] => scale.models(),
         some => some,
     };
+    check(scale, targets, models)?;
     let jobs = jobs(targets, scale, models);
     work(&jobs, &shelf, arguments.data.as_deref(), args, &stop)?;
     if targets.contains(&Target::BeyondEstimators) {
@@ -65,6 +65,18 @@ pub(crate) fn run(arguments: &Reproduce, args: &Args) -> Result<(), Failure> {
     }
     let report = Report { results, pages: arguments.pages.clone(), documents };
     if args.json { print_json(&report) } else { print(&report, scale) }
+}
+
+/// Whether all that is wanted has runs of a scale.
+fn check(scale: Scale, targets: &[Target], models: &[Model]) -> Result<(), Failure> {
+    let target = targets.iter().find(|&&target| !scale.has(target)).map(|target| target.name());
+    let model = models.iter().find(|model| !scale.models().contains(model)).map(|model| model.name());
+    let Some(other) = target.or(model) else { return Ok(()) };
+    let scale = scale.name();
+    Err(Failure::Usage(format!(
+        "--scale {scale}: {other} has no runs of this scale, which is resnet, annealing and beyond-conv of resnet18 and \
+         resnet18-he: give --scale quick or full"
+    )))
 }
 
 /// Does all jobs, side by side.

@@ -43,8 +43,8 @@ fn step(
     let kind = method.split(',').next().unwrap_or(method);
     let wrong = |error: ktied::Error| Failure::Usage(error.to_string());
     let steps = match (scale, batch) {
-        (Scale::Full, 32) => 1000,
-        (Scale::Full, _) => 40,
+        (Scale::Full | Scale::Reduced, 32) => 1000,
+        (Scale::Full | Scale::Reduced, _) => 40,
         (Scale::Quick, 32) => 200,
         (Scale::Quick, _) => 15,
     };

@@ -25,28 +25,31 @@ pub(super) fn annealing(rows: &mut Rows, models: &[Model], scale: Scale, shelf: 
             rows.settle(LEAST_OF_PRIOR, verdict, "the paper: above half of the prior's".into());
         }
     }
-    if !models.contains(&Model::ResNet18) {
-        return Ok(());
+    for model in Model::RESIDUAL.into_iter().filter(|model| models.contains(model)) {
+        growth(rows, model, &Recipe::resnet(model, scale), shelf)?;
     }
-    let recipe = Recipe::resnet(Model::ResNet18, scale);
+    Ok(())
+}
+
+/// How far standard deviations grow when annealing is over, and how much they still change at the end.
+fn growth(rows: &mut Rows, model: Model, recipe: &Recipe, shelf: &Shelf) -> Result<(), Failure> {
     let log = shelf.log(&recipe.name)?;
-    let origin = origin(&recipe, "; the lines on scales in events.jsonl", shelf)?;
+    let origin = origin(recipe, "; the lines on scales in events.jsonl", shelf)?;
     let end = annealed_at(&log);
     for (layer, means) in layers(&log, "mean") {
         let after = means.iter().find(|(step, _)| *step >= end);
         let (Some(&(_, before)), Some(&(_, last))) = (after, means.last()) else { continue };
-        rows.add(
-            ["resnet18", "mean-field", &format!("growth_after_annealing@{layer}")],
-            (last / before, None),
-            &origin,
-        );
-        let verdict = if last > before { Verdict::Agrees } else { Verdict::Differs };
-        rows.settle(1.0, verdict, "the paper: still growing when annealing is over".into());
+        let metric = format!("growth_after_annealing@{layer}");
+        rows.add([model.name(), "mean-field", &metric], (last / before, None), &origin);
+        if model == Model::ResNet18 {
+            let verdict = if last > before { Verdict::Agrees } else { Verdict::Differs };
+            rows.settle(1.0, verdict, "the paper: still growing when annealing is over".into());
+        }
         // The last tenth, or the last two points where that is less.
         let tenth = (means.len() / 10).max(1);
         let tenth = means.len().checked_sub(1 + tenth).map_or(f64::NAN, |first| means[first].1);
         let change = (last / tenth - 1.0).abs();
-        rows.add(["resnet18", "mean-field", &format!("change_in_last_tenth@{layer}")], (change, None), &origin);
+        rows.add([model.name(), "mean-field", &format!("change_in_last_tenth@{layer}")], (change, None), &origin);
     }
     Ok(())
 }

@@ -111,7 +111,7 @@ pub(crate) fn rows(target: Target, scale: Scale, shelf: &Shelf, models: &[Model]
         }
         Target::Resnet => {
             let metrics = [&SCORES[..], &CALIBRATION].concat();
-            for model in of(&[Model::ResNet18, Model::ResNet18He]) {
+            for model in of(&Model::RESIDUAL) {
                 low_rank::cut(&mut rows, model, &Recipe::resnet(model, scale), &metrics, scale, shelf)?;
             }
         }
