@@ -52,6 +52,20 @@ fn adam_has_the_same_bits_on_any_number_of_threads_and_instruction_set() {
 }
 
 #[test]
+fn a_weight_that_only_its_prior_pulls_at_ends_at_zero_and_is_never_subnormal() {
+    // It had gradients once, so that v is large; what is left is μ/(σₚ²N), by which it shrinks in proportion, for ever.
+    let mut state = [vec![0.1, -0.1], vec![0.0; 2], vec![1e-6; 2]];
+    let is_subnormal = |x: &f32| x.is_subnormal();
+    for t in 10_000..30_000 {
+        let [param, m, v] = &mut state;
+        let grad: Vec<f32> = param.iter().map(|mean| mean / (0.2 * 0.2 * 50_000.0)).collect();
+        adam::update(param, m, v, &grad, step(t)).unwrap();
+        assert!(!state.iter().flatten().any(is_subnormal), "step {t}: {state:?}");
+    }
+    assert_eq!(state[0], [0.0; 2], "it was pulled all the way");
+}
+
+#[test]
 fn adam_refuses_operands_that_do_not_fit() {
     let error = adam::update(&mut [0.0; 2], &mut [0.0; 3], &mut [0.0; 2], &[0.0; 2], step(1)).unwrap_err();
     assert_eq!(error.to_string(), "adam: `moment_1` must have length 2, got 3");
