@@ -108,8 +108,8 @@ fn about(target: Target) -> &'static str {
             "Figure 5, table 3 (Brier score less one, ECE of 15 bins), figures 6 and 7, and appendix B with the He-scaled \
              prior. `full` is 700 epochs of 50,000 images and needs a larger machine than two cores; `reduced` is the same \
              architecture with 8 to 64 filters, 50 epochs of which 2 are annealed, and a rate of 0.01 on means and scales, \
-             by which the scales of every layer converge (see annealing); `quick` is 8 epochs of that, with rates of 1e-3, \
-             and 0.05 on the scales: those of the last two blocks converge, the first ones nearly."
+             so that σ comes to rest (how nearly: see annealing); `quick` is 8 epochs of that, with rates of 1e-3, and 0.05 \
+             on the scales: those of the last two blocks converge, the first ones nearly."
         }
         Target::KTied => {
             "The left table of the results figure: posteriors trained k-tied from the start, with annealing. `full`: 300 \
