@@ -27,7 +27,7 @@ The paper's figure is in brackets, and a mark says how ours stands to it:
 - ✗ **differs**: it does not, and below the table it says in what.
 
 ± is the standard error over test examples; over seeds where there are three. `full` is the paper's setting, `quick` the
-reduction that each section describes, `reduced` one of ResNet-18 whose standard deviations converge. Give `ktied reproduce TARGET --scale full --data DIR` to repeat one: it goes on where
+reduction that each section describes, `reduced` one of ResNet-18 whose standard deviations come to rest, nearly. Give `ktied reproduce TARGET --scale full --data DIR` to repeat one: it goes on where
 it was interrupted, and repeats nothing that is done.
 ";
 
