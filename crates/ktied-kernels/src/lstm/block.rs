@@ -145,11 +145,11 @@ pub(super) enum BlockInput<'a> {
         x: &'a [f32],
         kernel: Right<'a>,
         /// `[4H]`
-        bias: &'a [f32],
+        zeros: &'a [f32],
     },
     /// Products that are there already.
     Products {
-        /// Products and bias, `[U, 4H]`.
+        /// `[U, 4H]`
         rows: &'a [f32],
         /// Which of them, `[T, B]`.
         of_place: &'a [u32],
@@ -159,6 +159,8 @@ pub(super) enum BlockInput<'a> {
 /// What a block of examples needs on its way forward.
 pub(super) struct ForwardBlock<'a> {
     pub input: BlockInput<'a>,
+    /// `[4H]`
+    pub bias: &'a [f32],
     pub recurrent: Right<'a>,
     pub flip: Option<BlockFlip<'a>>,
     /// The block's first example.
@@ -209,7 +211,7 @@ impl ForwardBlock<'_> {
         let (plan, num_rows) = (self.plan, self.num_rows());
         let LstmShape { inputs, hidden: num_hidden, .. } = plan.shape;
         let (x, added, which) = match self.input {
-            BlockInput::Vectors { x, bias, .. } => (&x[plan.part(t, self.first, inputs)], bias, Which::First),
+            BlockInput::Vectors { x, zeros, .. } => (&x[plan.part(t, self.first, inputs)], zeros, Which::First),
             BlockInput::Products { rows, of_place } => {
                 (&[][..], rows, Which::Numbered(&of_place[plan.part(t, self.first, 1)]))
             }
@@ -230,7 +232,7 @@ impl ForwardBlock<'_> {
         if let Some(flip) = &self.flip {
             flip.add(gates, x, before.map(|(_, hidden)| hidden))?;
         }
-        step_rows(gates, cells, hidden, before.map(|(cells, _)| cells), added, which, num_hidden);
+        step_rows(gates, cells, hidden, before.map(|(cells, _)| cells), added, which, self.bias, num_hidden);
         Ok(())
     }
 }
@@ -277,7 +279,10 @@ impl BackwardBlock<'_> {
                 step_rows_backward(gates, dc, dh, &tape.cells[part(t, num_hidden)], cells_before, num_hidden);
                 let dgates = &*gates;
                 let dgates_here = Mat::new(dgates, num_rows, plan.width)?;
-                product_packed(dh, dgates_here, recurrent_t, Update::Overwrite, Threads::One)?;
+                // Before the first step there is no hidden state.
+                if t > 0 {
+                    product_packed(dh, dgates_here, recurrent_t, Update::Overwrite, Threads::One)?;
+                }
                 let mut d_x = d_x.next();
                 if let Some(d_x) = &mut d_x {
                     product_packed(d_x, dgates_here, kernel_t, Update::Overwrite, Threads::One)?;

@@ -208,16 +208,16 @@ fn with_blocks(
     packed(weights.matrices(plan)?, |[kernel, recurrent, flip_kernel, flip_recurrent]| {
         with_scratch(num_products, |rows| {
             let input = match input {
-                LstmInput::Vectors(x) => BlockInput::Vectors { x, kernel, bias },
+                LstmInput::Vectors(x) => BlockInput::Vectors { x, kernel, zeros: &zeros },
                 LstmInput::Words { table, words } => {
-                    words.multiply(rows, table, kernel, bias, plan)?;
+                    words.multiply(rows, table, kernel, plan)?;
                     BlockInput::Products { rows, of_place: words.of_place() }
                 }
             };
             task(&|index| {
                 let first = index * plan.block;
                 let flip = weights.flip.map(|flip| flip.of_block([flip_kernel, flip_recurrent], first, plan));
-                ForwardBlock { input, recurrent, flip, first, plan }
+                ForwardBlock { input, bias, recurrent, flip, first, plan }
             })
         })
     })

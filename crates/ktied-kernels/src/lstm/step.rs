@@ -1,5 +1,7 @@
 //! One step of a long short-term memory between its matrix products: gates, cells, hidden states, and back.
 
+use std::ops::Range;
+
 use crate::simd::{prefetch, vectorized};
 use crate::vmath::{sigmoid, tanh};
 
@@ -20,11 +22,11 @@ fn four_mut(row: &mut [f32], num_hidden: usize) -> [&mut [f32]; 4] {
     [i, f, g, &mut o[..num_hidden]]
 }
 
-/// z = act(z + bias).
+/// z = act(z + (added + bias)).
 #[inline(always)]
-fn activate(z: &mut [f32], bias: &[f32], act: impl Fn(f32) -> f32) {
-    for (z, b) in z.iter_mut().zip(bias) {
-        *z = act(*z + b);
+fn activate(z: &mut [f32], [added, bias]: [&[f32]; 2], act: impl Fn(f32) -> f32) {
+    for (z, (a, b)) in z.iter_mut().zip(added.iter().zip(bias)) {
+        *z = act(*z + (a + b));
     }
 }
 
@@ -75,7 +77,7 @@ pub(crate) enum Which<'a> {
 vectorized! {
     /// Sums before activations to gates, in place, and the cells and hidden states; without states before, they were zero.
     ///
-    /// - gates: `[rows, 4H]`, cells, hidden, cells_before: `[rows, H]`, added: `[any, 4H]`; n is H
+    /// - gates: `[rows, 4H]`, cells, hidden, cells_before: `[rows, H]`, added: `[any, 4H]`, bias: `[4H]`; n is H
     pub(crate) fn step_rows(
         gates: &mut [f32],
         cells: &mut [f32],
@@ -83,8 +85,10 @@ vectorized! {
         cells_before: Option<&[f32]>,
         added: &[f32],
         which: Which<'_>,
+        bias: &[f32],
         n: usize,
     ) {
+        let bias = &bias[..4 * n];
         let states = cells.chunks_exact_mut(n).zip(hidden.chunks_exact_mut(n));
         for (row, (gates, (cells, hidden))) in gates.chunks_exact_mut(4 * n).zip(states).enumerate() {
             let number = match which {
@@ -98,10 +102,11 @@ vectorized! {
                 }
             };
             let added = &added[number * 4 * n..][..4 * n];
+            let to_add = |columns: Range<usize>| [&added[columns.clone()], &bias[columns]];
             // A loop a gate: one loop over all would store to so many places that it is not vectorised.
-            activate(&mut gates[..2 * n], &added[..2 * n], sigmoid);
-            activate(&mut gates[2 * n..3 * n], &added[2 * n..3 * n], tanh);
-            activate(&mut gates[3 * n..], &added[3 * n..], sigmoid);
+            activate(&mut gates[..2 * n], to_add(0..2 * n), sigmoid);
+            activate(&mut gates[2 * n..3 * n], to_add(2 * n..3 * n), tanh);
+            activate(&mut gates[3 * n..], to_add(3 * n..4 * n), sigmoid);
             let [i, f, g, o] = four(gates, n);
             let (cells, hidden) = (&mut cells[..n], &mut hidden[..n]);
             match cells_before {

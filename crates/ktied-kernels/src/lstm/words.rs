@@ -91,25 +91,17 @@ impl Words {
         &self.of_place
     }
 
-    /// out = the distinct rows of the table · kernel + bias, `[U, 4H]`.
-    pub(super) fn multiply(
-        &self,
-        out: &mut [f32],
-        table: &[f32],
-        kernel: Right<'_>,
-        bias: &[f32],
-        plan: &Plan,
-    ) -> Result<()> {
+    /// out = the distinct rows of the table · kernel, `[U, 4H]`.
+    pub(super) fn multiply(&self, out: &mut [f32], table: &[f32], kernel: Right<'_>, plan: &Plan) -> Result<()> {
         let inputs = plan.shape.inputs;
         let slabs = out.par_chunks_mut((SLAB * plan.width).max(1)).zip(self.distinct.par_chunks(SLAB));
         slabs.try_for_each(|(out, ids)| {
-            out.chunks_exact_mut(plan.width).for_each(|out| out.copy_from_slice(bias));
             with_scratch(ids.len() * inputs, |x| {
                 for (x, &id) in x.chunks_exact_mut(inputs.max(1)).zip(ids) {
                     x.copy_from_slice(&table[id as usize * inputs..][..inputs]);
                 }
                 let x = Mat::new(x, ids.len(), inputs)?;
-                product_packed(out, x, kernel, Update::Accumulate, Threads::One)
+                product_packed(out, x, kernel, Update::Overwrite, Threads::One)
             })
         })
     }
