@@ -150,13 +150,18 @@ fn all_that_is_wrong_is_said_at_once() {
         assert!(message.contains(part), "{part}: {message}");
     }
     // Values that no run can have.
-    std::fs::write(&file, "[train]\nbatch = 0\n[optim]\nlr = -1.0\n[posterior]\nkind = 'k-tied:99'\n").expect("a file");
+    std::fs::write(
+        &file,
+        "[train]\nbatch = 0\n[optim]\nlr = -1.0\ndrop_after = 1.5\n[posterior]\nkind = 'k-tied:99'\n",
+    )
+    .expect("a file");
     refused(
         &args,
         &[
-            "3 things are wrong:",
+            "4 things are wrong:",
             "rank must be 1 to 64, got 99",
             "optim.lr must be a positive finite number, got -1",
+            "optim.drop_after must be between 0 and 1, got 1.5",
             "train.batch must be at least 1, got 0",
         ],
     );

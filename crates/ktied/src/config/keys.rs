@@ -77,6 +77,7 @@ pub const KEYS: &[Key] = &[
     key("likelihood.temperature", "weight on the divergence for ever; below 1 a cold posterior"),
     key("optim.lr", "learning rate of Adam"),
     key("optim.scale_lr", "learning rate of the scale parameters; none: the same"),
+    key("optim.drop_after", "share of the run, between 0 and 1, after which both rates are a tenth; none: never"),
     key("optim.clip", "largest norm of the whole gradient; none: any"),
     key("anneal.per_batch", "c of the paper's schedule, min(1, c·100·⌊step/100⌋), of the weight on the divergence"),
     key("anneal.epochs", "epochs over which that weight grows linearly; none of both: weight 1 from the start"),

@@ -114,6 +114,8 @@ pub struct OptimSpec {
     pub lr: f64,
     /// Learning rate of the scales, where it is another.
     pub scale_lr: Option<f64>,
+    /// The share of the run after which both rates are a tenth.
+    pub drop_after: Option<f64>,
     /// Largest norm of a whole gradient.
     pub clip: Option<f64>,
 }
@@ -244,11 +246,21 @@ impl Config {
             Some(0) => Err(Error::TooSmall { key: key.into(), least: 1, found: 0 }),
             _ => Ok(()),
         });
+        let drop_after = match self.optim.drop_after {
+            // What is no number is in no range.
+            Some(found) if !(0.0..=1.0).contains(&found) => {
+                Err(Error::NotAFraction { what: "optim.drop_after".into(), found })
+            }
+            _ => Ok(()),
+        };
         let both = self.anneal.per_batch.is_some() && self.anneal.epochs.is_some();
         let contradiction = Error::Contradiction { keys: "anneal.per_batch and anneal.epochs" };
         let numbers = numbers.map(|(key, value)| positive(key, value));
-        let all =
-            network.into_iter().chain(numbers).chain(counts).chain([if both { Err(contradiction) } else { Ok(()) }]);
+        let all = network
+            .into_iter()
+            .chain(numbers)
+            .chain(counts)
+            .chain([drop_after, if both { Err(contradiction) } else { Ok(()) }]);
         Error::all(all.filter_map(Result::err).collect())
     }
 
@@ -286,6 +298,13 @@ impl Config {
     /// How many steps the run has.
     pub fn num_steps(&self, steps_per_epoch: u64) -> u64 {
         self.train.steps.unwrap_or(self.train.epochs.saturating_mul(steps_per_epoch))
+    }
+
+    /// What part of the learning rates a step has, of which the first is 1.
+    pub fn rate_share(&self, step: u64, steps_per_epoch: u64) -> f64 {
+        let num_steps = self.num_steps(steps_per_epoch) as f64;
+        let late = self.optim.drop_after.is_some_and(|share| step as f64 > share * num_steps);
+        if late { 0.1 } else { 1.0 }
     }
 }
 

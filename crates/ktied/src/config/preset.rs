@@ -76,7 +76,7 @@ fn paper(set: &str, model: ModelSpec, batch: usize) -> Config {
         prior: PriorSpec { kind: PriorKind::Normal, scale: 0.2, every: 100 },
         estimator: EstimatorSpec { kind: Estimator::Reparam, draws: 1 },
         likelihood: LikelihoodSpec { kind: None, noise: 1.0, temperature: 1.0 },
-        optim: OptimSpec { lr: 1e-3, scale_lr: None, clip: None },
+        optim: OptimSpec { lr: 1e-3, scale_lr: None, drop_after: None, clip: None },
         anneal: AnnealSpec { per_batch: Some(5e-5), epochs: None },
         train: TrainSpec {
             epochs: 300,

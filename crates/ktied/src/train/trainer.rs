@@ -262,10 +262,11 @@ impl Trainer {
     }
 
     fn rates(&self) -> LearningRates {
-        let halved = 0.5f64.powi(self.state.halvings as i32);
+        let by =
+            0.5f64.powi(self.state.halvings as i32) * self.config.rate_share(self.state.step, self.steps_per_epoch);
         let lr = self.config.optim.lr;
         let scale = self.config.optim.scale_lr.unwrap_or(lr);
-        LearningRates { loc: halved * lr, scale: halved * scale }
+        LearningRates { loc: by * lr, scale: by * scale }
     }
 
     fn update(mut self, grads: GradientsParams, norm: f64, report: &StepReport) -> Result<Self> {

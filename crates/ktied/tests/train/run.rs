@@ -250,6 +250,35 @@ fn a_step_is_what_its_parts_make_of_it() {
 }
 
 #[test]
+fn rates_drop_to_a_tenth_after_a_share_of_the_run() {
+    let (plain, data) = problems().remove(0);
+    let mut dropping = plain.clone();
+    dropping.optim.drop_after = Some(0.6);
+    let mut slow = plain.clone();
+    slow.optim.lr *= 0.1;
+    slow.optim.scale_lr = slow.optim.scale_lr.map(|rate| rate * 0.1);
+    let digest = |trainer: &Trainer| trainer.checkpoint().unwrap().digest().to_string();
+    let weights = |trainer: &Trainer| module_tensors(trainer.model()).unwrap();
+    let after = |trainer: Trainer, steps: u64| {
+        let batches = Batches::new(&data.train, plain.train.batch, plain.train.seed);
+        let batches = batches.from(trainer.state().step).take(steps as usize);
+        batches.fold(trainer, |trainer, batch| trainer.step(batch.unwrap()).unwrap().0)
+    };
+    let [early, undropped] = [&dropping, &plain].map(|config| Trainer::new(config.clone(), &data).unwrap());
+    assert_eq!(early.num_steps(), 9);
+    // 0.6 of nine steps are 5.4: the sixth is the first of the slow ones.
+    let (early, undropped) = (after(early, 5), after(undropped, 5));
+    assert_eq!(weights(&early), weights(&undropped));
+    let slow = Trainer::resume(slow, &data, &undropped.checkpoint().unwrap()).unwrap();
+    let (late, slow, undropped) = (after(early, 4), after(slow, 4), after(undropped, 4));
+    assert_eq!(weights(&late), weights(&slow));
+    assert_ne!(weights(&late), weights(&undropped));
+    let half = after(Trainer::new(dropping.clone(), &data).unwrap(), 7);
+    let resumed = Trainer::resume(dropping, &data, &half.checkpoint().unwrap()).unwrap();
+    assert_eq!(digest(&after(resumed, 2)), digest(&late), "an interruption does not change it");
+}
+
+#[test]
 fn a_point_is_judged_by_one_draw_and_others_by_as_many_as_asked() {
     for (posterior, samples) in [("point", 1), ("mean-field", 7)] {
         let (mut config, data) = problems().remove(0);
