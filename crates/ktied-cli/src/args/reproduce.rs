@@ -13,7 +13,7 @@ pub struct Reproduce {
     /// What to repeat; everything that the paper shows if not given.
     #[arg(value_enum, value_name = "TARGET")]
     pub targets: Vec<Target>,
-    /// The paper's setting; a reduction that takes two cores half an hour; or one of ResNet-18 that converges there.
+    /// The paper's setting; a reduction that takes two cores half an hour; or one that converges there, of LeNet and ResNet-18.
     #[arg(long, value_enum, default_value = "quick")]
     pub scale: Scale,
     /// Only these models; what is known of the others stays as it is.

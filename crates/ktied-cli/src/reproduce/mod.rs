@@ -15,7 +15,7 @@ mod verdict;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::beyond::{ANGLES, RACERS, Race, finish_lines};
+pub(crate) use self::beyond::{ANGLES, Race, finish_lines, racers};
 pub(crate) use self::document::Document;
 pub(crate) use self::plan::{Job, Stage, jobs};
 pub use self::recipe::Model;
@@ -97,7 +97,8 @@ impl Target {
 pub enum Scale {
     /// A reduction for two cores; docs/REPRODUCTION.md says which.
     Quick,
-    /// ResNet-18 alone, narrower, for as long as its standard deviations take to converge.
+    /// What two cores cannot do at the paper's length: ResNet-18, narrower, for as long as its standard deviations take to
+    /// converge, and k-tied LeNet for a tenth of the epochs.
     Reduced,
     /// The paper's setting.
     Full,
@@ -111,7 +112,7 @@ impl Scale {
     pub(crate) fn models(self) -> &'static [Model] {
         match self {
             Self::Quick | Self::Full => Model::value_variants(),
-            Self::Reduced => &Model::RESIDUAL,
+            Self::Reduced => &[Model::LeNet, Model::ResNet18, Model::ResNet18He],
         }
     }
 
@@ -119,7 +120,7 @@ impl Scale {
     pub(crate) fn targets(self) -> &'static [Target] {
         match self {
             Self::Quick | Self::Full => &Target::PAPER,
-            Self::Reduced => &[Target::Resnet, Target::Annealing],
+            Self::Reduced => &[Target::Resnet, Target::KTied, Target::Annealing],
         }
     }
 

@@ -51,7 +51,7 @@ pub(crate) fn draw(
         Ok::<_, Failure>(write_file(&path, figure.to_svg().as_bytes())?)
     };
     match target {
-        Target::BeyondEstimators => write("mlp", &beyond::race_figure(shelf)?),
+        Target::BeyondEstimators => write("mlp", &beyond::race_figure(scale, shelf)?),
         Target::BeyondShift => write("mlp", &beyond::shift_figure(scale, shelf)?),
         Target::Parameters | Target::StepTime | Target::KTied => Ok(()),
         Target::BeyondConv | Target::BeyondCompress | Target::BeyondRank => Ok(()),

@@ -98,6 +98,8 @@ impl Recipe {
     pub(super) fn annealed(model: Model, method: &str, scale: Scale) -> Self {
         let kind = format!("posterior.kind={method}");
         let faster: &[&str] = match (scale, model) {
+            // Half of the steps.
+            (Scale::Reduced, Model::LeNet) => &["anneal.per_batch=4e-4"],
             (Scale::Full | Scale::Reduced, _) => &[],
             // Two thirds of the steps of each.
             (Scale::Quick, Model::Mlp) => &["anneal.per_batch=8e-4"],
@@ -186,9 +188,8 @@ impl Recipe {
 fn size(model: Model, scale: Scale) -> Vec<&'static str> {
     let of_model: &[&str] = match (scale, model) {
         (Scale::Full | Scale::Reduced, Model::Mlp) => &["train.validate_every=10", "train.checkpoint_every=25"],
-        (Scale::Full | Scale::Reduced, Model::LeNet) => {
-            &["train.patience=6", "train.validate_every=5", "train.checkpoint_every=5"]
-        }
+        (Scale::Full, Model::LeNet) => &["train.patience=6", "train.validate_every=5", "train.checkpoint_every=5"],
+        (Scale::Reduced, Model::LeNet) => &["train.batch=256", "train.epochs=30", "train.checkpoint_every=5"],
         (Scale::Full | Scale::Reduced, Model::Lstm) => {
             &["train.patience=10", "train.validate_every=2", "train.checkpoint_every=2"]
         }
@@ -208,10 +209,11 @@ fn size(model: Model, scale: Scale) -> Vec<&'static str> {
         (Scale::Quick, Model::Lstm) => &["data.length=40", "train.epochs=8", "optim.lr=3e-3", "optim.scale_lr=6e-3"],
         (Scale::Reduced, Model::ResNet18 | Model::ResNet18He) => &[
             "model.widths=8,16,32,64",
-            "train.epochs=50",
+            "train.epochs=40",
             "anneal.epochs=2",
             "optim.lr=1e-2",
             "optim.scale_lr=0.01",
+            "optim.drop_after=0.75",
             "train.checkpoint_every=5",
         ],
         (Scale::Quick, Model::ResNet18 | Model::ResNet18He) => {

@@ -37,8 +37,8 @@ fn results_that_are_none_and_data_that_are_missing_are_refused() {
     let places = ["--out", &out, "--results", &results, "--pages", &pages, "--data", &data];
     std::fs::create_dir_all(&data).expect("a folder");
     let run = |target: &str| code(&[&["reproduce", target], &places[..]].concat());
-    // A scale that is ResNet-18's alone, asked for something else.
-    for other in [&["snr"][..], &["annealing", "--only", "lenet"]] {
+    // A scale of LeNet and ResNet-18, asked for something else.
+    for other in [&["snr"][..], &["annealing", "--only", "lstm"]] {
         let (exit, error) = code(&[&["reproduce", "--scale", "reduced"], other, &places].concat());
         let name = other[other.len() - 1];
         assert!(exit == Some(2) && error.contains(&format!("{name} has no runs of this scale")), "{exit:?} {error}");

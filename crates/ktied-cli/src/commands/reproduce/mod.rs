@@ -74,14 +74,14 @@ fn check(scale: Scale, targets: &[Target], models: &[Model]) -> Result<(), Failu
     let Some(other) = target.or(model) else { return Ok(()) };
     let scale = scale.name();
     Err(Failure::Usage(format!(
-        "--scale {scale}: {other} has no runs of this scale, which is resnet, annealing and beyond-conv of resnet18 and \
-         resnet18-he: give --scale quick or full"
+        "--scale {scale}: {other} has no runs of this scale, which is resnet, k-tied, annealing and beyond-conv of lenet, \
+         resnet18 and resnet18-he: give --scale quick or full"
     )))
 }
 
 /// Does all jobs, side by side.
 fn work(jobs: &[Job], shelf: &Shelf, data: Option<&Path>, args: &Args, stop: &AtomicBool) -> Result<(), Failure> {
-    let (view, quiet) = (View::new(jobs, args), Args { quiet: true, ..args.clone() });
+    let (view, quiet) = (View::new(jobs.len(), args), Args { quiet: true, ..args.clone() });
     let ended = side_by_side(jobs, |job| {
         let ended = carry_out(job, shelf, data, &quiet, &view, stop);
         if ended.is_err() {

@@ -1,17 +1,20 @@
-//! Estimators against the clock: one run after the other, the whole machine to each.
+//! Estimators against the clock: a thread to each run.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use indicatif::ProgressBar;
 use ktied::evaluate::Evaluation;
 use ktied::train::{Outcome, StepReport, Trainer, Watch};
 
+use super::view::View;
 use crate::args::Args;
 use crate::commands::train::{complete, open};
 use crate::exit::Failure;
-use crate::reproduce::{RACERS, Race, Recipe, Scale, Shelf, finish_lines};
+use crate::reproduce::{Race, Recipe, Scale, Shelf, finish_lines, racers};
 use crate::table::json;
+use crate::workers::side_by_side;
 
 /// Lets every racer run that has not yet.
 pub(super) fn run(
@@ -21,32 +24,49 @@ pub(super) fn run(
     args: &Args,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    let quiet = Args { quiet: true, ..args.clone() };
-    for (method, estimator) in RACERS {
-        let recipe = Recipe::racer(method, estimator);
-        if shelf.document(&recipe.name, "race.json")?.is_some() {
-            continue;
-        }
-        // Seconds cannot be resumed.
-        let folder = shelf.run(&recipe.name);
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder).map_err(|error| ktied::Error::io("remove", &folder, &error))?;
-        }
-        let [.., last] = finish_lines(scale);
-        args.say(&format!("{}: {last} seconds; whatever else runs now makes it slower", recipe.name));
-        let opened = open(&recipe.train(shelf.folder(), data), &quiet)?;
-        let time_is_up = AtomicBool::new(false);
-        let mut clock =
-            Clock { begin: Instant::now(), limit: last as f64, points: vec![], stop, time_is_up: &time_is_up };
-        let (opened, outcome) = complete(opened, &mut clock, &time_is_up)?;
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::Interrupted { run: shelf.folder().into() });
-        }
-        debug_assert_eq!(outcome, Outcome::Interrupted, "the clock stops it");
-        let race = Race { points: clock.points };
-        if let Some(writer) = opened.writer {
-            writer.run().write("race.json", json(&race)?.as_bytes())?;
-        }
+    let [.., last] = finish_lines(scale);
+    let (racers, quiet) = (racers(scale), Args { quiet: true, ..args.clone() });
+    let view = View::new(racers.len(), args);
+    view.say(&format!("A race of {last} seconds, a thread to each run; whatever else runs now makes it slower."));
+    let ended = side_by_side(racers, |racer| race(racer, last, shelf, data, &quiet, &view, stop));
+    view.finish();
+    ended.map(drop)
+}
+
+/// Trains one racer until time is up, unless that was done.
+fn race(
+    &(method, estimator): &(&str, &str),
+    seconds: u64,
+    shelf: &Shelf,
+    data: Option<&Path>,
+    args: &Args,
+    view: &View,
+    stop: &AtomicBool,
+) -> Result<(), Failure> {
+    let recipe = Recipe::racer(method, estimator);
+    if shelf.document(&recipe.name, "race.json")?.is_some() {
+        return Ok(());
+    }
+    // Seconds cannot be resumed.
+    let folder = shelf.run(&recipe.name);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(|error| ktied::Error::io("remove", &folder, &error))?;
+    }
+    let opened = open(&recipe.train(shelf.folder(), data), args)?;
+    view.say(&format!("{}: off", recipe.name));
+    let (time_is_up, bar) = (AtomicBool::new(false), view.bar(&recipe.name, seconds));
+    let (begin, limit) = (Instant::now(), seconds as f64);
+    let mut clock = Clock { begin, limit, points: vec![], bar: &bar, stop, time_is_up: &time_is_up };
+    let ended = complete(opened, &mut clock, &time_is_up);
+    view.trained(&bar);
+    let (opened, outcome) = ended?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(Failure::Interrupted { run: shelf.folder().into() });
+    }
+    debug_assert_eq!(outcome, Outcome::Interrupted, "the clock stops it");
+    let race = Race { points: clock.points };
+    if let Some(writer) = opened.writer {
+        writer.run().write("race.json", json(&race)?.as_bytes())?;
     }
     Ok(())
 }
@@ -56,19 +76,26 @@ struct Clock<'a> {
     begin: Instant,
     limit: f64,
     points: Vec<(f64, u64, f64)>,
+    bar: &'a ProgressBar,
     stop: &'a AtomicBool,
     time_is_up: &'a AtomicBool,
 }
 
 impl Watch for Clock<'_> {
-    fn step(&mut self, _: &Trainer, _: &StepReport) {
-        if self.begin.elapsed().as_secs_f64() > self.limit || self.stop.load(Ordering::Relaxed) {
+    fn step(&mut self, _: &Trainer, report: &StepReport) {
+        let seconds = self.begin.elapsed().as_secs_f64();
+        if report.step.is_multiple_of(10) {
+            self.bar.set_position(seconds as u64);
+        }
+        if seconds > self.limit || self.stop.load(Ordering::Relaxed) {
             self.time_is_up.store(true, Ordering::Relaxed);
         }
     }
 
     fn validation(&mut self, trainer: &Trainer, metrics: &Evaluation, _: bool) {
-        self.points.push((self.begin.elapsed().as_secs_f64(), trainer.state().step, metrics.neg_elbo.value));
+        let neg_elbo = metrics.neg_elbo.value;
+        self.points.push((self.begin.elapsed().as_secs_f64(), trainer.state().step, neg_elbo));
+        self.bar.set_message(format!("validation −ELBO {neg_elbo:.3}"));
     }
 
     fn checkpoint(&mut self, _: u64) {}

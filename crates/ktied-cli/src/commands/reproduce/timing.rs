@@ -11,6 +11,9 @@ use crate::table::json;
 
 /// Every case in turn, so often.
 const ROUNDS: usize = 5;
+/// By how much of itself a time differs from one hour, or one machine, to the next, beside what differs between rounds: as a
+/// standard error. Without it the order of two cases within a few per cent would be another with every run.
+const SWING: f64 = 0.03;
 
 /// Times every case, round by round, unless that was done.
 pub(super) fn measure(shelf: &Shelf, scale: Scale, args: &Args, stop: &AtomicBool) -> Result<(), Failure> {
@@ -25,7 +28,7 @@ pub(super) fn measure(shelf: &Shelf, scale: Scale, args: &Args, stop: &AtomicBoo
             if stop.load(Ordering::Relaxed) {
                 return Err(Failure::Interrupted { run: shelf.folder().into() });
             }
-            times.extend(bench_step::times(&step(case, scale)?)?);
+            times.push(median(&bench_step::times(&step(case, scale)?)?));
         }
     }
     let wall_s = begin.elapsed().as_secs_f64().round();
@@ -58,6 +61,12 @@ fn step(
     })
 }
 
+/// The middle one of sorted times.
+fn median(sorted: &[f64]) -> f64 {
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The mean over rounds, and its error.
 fn summary(
     &(metric, method, estimator, sizes, batch): &(&str, &str, &str, &str, usize),
     times: &[f64],
@@ -69,7 +78,7 @@ fn summary(
         metric: metric.into(),
         method: method.into(),
         mean_ms,
-        sem_ms: error.unwrap_or(0.0),
+        sem_ms: error.unwrap_or(0.0).hypot(SWING * mean_ms),
         wall_s,
         command: format!(
             "ktied bench step --model mlp --sizes {sizes} --batch {batch} --posterior {kind} --estimator {estimator}"

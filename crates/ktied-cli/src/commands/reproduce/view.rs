@@ -8,7 +8,6 @@ use ktied::train::{StepReport, Trainer, Watch};
 
 use crate::args::Args;
 use crate::commands::train::duration;
-use crate::reproduce::Job;
 use crate::table::say_line;
 
 /// Without a terminal, a line of a run at most this often.
@@ -23,9 +22,9 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn new(jobs: &[Job], args: &Args) -> Self {
+    pub(super) fn new(num_runs: usize, args: &Args) -> Self {
         let (is_shown, bars) = (args.shows_progress(), MultiProgress::new());
-        let runs = if is_shown { bars.add(ProgressBar::new(jobs.len() as u64)) } else { ProgressBar::hidden() };
+        let runs = if is_shown { bars.add(ProgressBar::new(num_runs as u64)) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("{bar:30.cyan/dim} {pos}/{len} runs trained  {elapsed} so far");
         runs.set_style(style.unwrap_or(ProgressStyle::default_bar()).progress_chars("━╸─"));
         runs.enable_steady_tick(Duration::from_secs(1));
@@ -42,13 +41,24 @@ impl View {
         }
     }
 
-    /// Whoever watches a run.
-    pub(super) fn training(&self, name: &str, trainer: &Trainer) -> Training<'_> {
-        let bar =
-            if self.is_shown { self.bars.add(ProgressBar::new(trainer.num_steps())) } else { ProgressBar::hidden() };
+    /// A run's bar.
+    pub(super) fn bar(&self, name: &str, len: u64) -> ProgressBar {
+        let bar = if self.is_shown { self.bars.add(ProgressBar::new(len)) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("{bar:30.green/dim} {percent:>3} %  {prefix}  {msg}");
         bar.set_style(style.unwrap_or(ProgressStyle::default_bar()).progress_chars("━╸─"));
         bar.set_prefix(name.to_owned());
+        bar
+    }
+
+    /// A run is trained.
+    pub(super) fn trained(&self, bar: &ProgressBar) {
+        bar.finish_and_clear();
+        self.runs.inc(1);
+    }
+
+    /// Whoever watches a run.
+    pub(super) fn training(&self, name: &str, trainer: &Trainer) -> Training<'_> {
+        let bar = self.bar(name, trainer.num_steps());
         let (begin, first) = (Instant::now(), trainer.state().step);
         self.say(&match first {
             0 => format!("{name}: {} steps", trainer.num_steps()),
@@ -75,8 +85,7 @@ pub(super) struct Training<'a> {
 impl Training<'_> {
     /// Takes the bar away.
     pub(super) fn finish(&self) {
-        self.bar.finish_and_clear();
-        self.view.runs.inc(1);
+        self.view.trained(&self.bar);
     }
 }
 
