@@ -25,6 +25,8 @@ const SHOWN: [(Model, &str); 5] = [
 ];
 /// Layers of ResNet-18 in a figure.
 const MAX_PANELS: usize = 9;
+/// Layers in a chart of standard deviations over training.
+const MAX_LINES: usize = 7;
 
 /// The folder of pictures of a scale.
 pub(crate) fn folder(results: &Path, scale: Scale) -> PathBuf {
@@ -163,15 +165,15 @@ fn curves(model: Model, scale: Scale, shelf: &Shelf) -> Result<Figure, Failure> 
 /// Mean standard deviation of each layer over training, annealing shaded: figure 9 of the paper.
 fn scales(model: Model, recipe: &Recipe, shelf: &Shelf) -> Result<Figure, Failure> {
     let log = shelf.log(&recipe.name)?;
-    let lines = layers(&log, "mean");
-    let count = lines.len();
-    // Of many layers every third, as the paper has selected ones, and always the last.
-    let stride = if count > 7 { 3 } else { 1 };
-    let shown = lines.into_iter().enumerate().filter(|(index, _)| (count - 1 - index).is_multiple_of(stride));
-    let mut series: Vec<Series> = shown.map(|(_, (layer, points))| Series::new(layer, Mark::Line, points)).collect();
     let last = log.last_step().unwrap_or(0) as f64;
-    series.insert(0, Series::phase("annealing", 0.0, annealed_at(&log).min(last)));
-    let chart = Chart::new(recipe.name.clone(), Axis::linear("step"), Axis::log("mean σ"), series);
+    let panel = |lines: &[(String, Vec<(f64, f64)>)]| {
+        let lines = lines.iter().map(|(layer, points)| Series::new(layer.clone(), Mark::Line, points.clone()));
+        let phase = Series::phase("annealing", 0.0, annealed_at(&log).min(last));
+        let series = std::iter::once(phase).chain(lines).collect();
+        let chart = Chart::new(recipe.name.clone(), Axis::linear("step"), Axis::log("mean σ"), series);
+        Panel::Chart(chart.with_size(520.0, 300.0))
+    };
+    let panels: Vec<Panel> = layers(&log, "mean").chunks(MAX_LINES).map(panel).collect();
     let title = format!("Standard deviations over training: {}", model.name());
-    Ok(Figure { title, panels: vec![Panel::Chart(chart.with_size(520.0, 300.0))], columns: 1 })
+    Ok(Figure { title, columns: panels.len().clamp(1, 2), panels })
 }
