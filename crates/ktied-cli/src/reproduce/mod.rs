@@ -20,7 +20,7 @@ pub(crate) use self::document::Document;
 pub(crate) use self::plan::{Job, Stage, jobs};
 pub use self::recipe::Model;
 pub(crate) use self::recipe::Recipe;
-pub(crate) use self::rows::{TIMED, Timed, mean_and_error, rows};
+pub(crate) use self::rows::{TIMED, Timed, rows};
 pub(crate) use self::shelf::Shelf;
 
 /// A table or figure of the paper.

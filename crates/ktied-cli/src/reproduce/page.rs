@@ -131,7 +131,7 @@ fn about(target: Target) -> &'static str {
         }
         Target::StepTime => {
             "The paper's network of two dense layers (784-128-10, batch 32) on another machine, so orders are compared, not \
-             milliseconds; beside it the MLP at batch 1024. Each case in turn, five rounds; mean of their medians, and its standard \
+             milliseconds; beside it the MLP at batch 1024. Each case in turn, 15 rounds; median of their medians, and its standard \
              error with 3 % for what differs from hour to hour: what is within about 13 % counts as equal."
         }
         Target::Annealing => {

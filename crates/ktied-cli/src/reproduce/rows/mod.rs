@@ -88,7 +88,7 @@ pub(super) fn figure(evaluation: &Value, metric: &str) -> Option<(f64, Option<f6
 }
 
 /// The mean of some figures, and its standard error if there are several.
-pub(crate) fn mean_and_error(values: &[f64]) -> (f64, Option<f64>) {
+pub(super) fn mean_and_error(values: &[f64]) -> (f64, Option<f64>) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

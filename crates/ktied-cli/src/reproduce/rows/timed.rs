@@ -23,7 +23,7 @@ pub(crate) const TIMED: [(&str, &str, &str, &str, usize); 8] = [
 pub(crate) struct Timed {
     pub(crate) metric: String,
     pub(crate) method: String,
-    pub(crate) mean_ms: f64,
+    pub(crate) median_ms: f64,
     pub(crate) sem_ms: f64,
     pub(crate) wall_s: f64,
     pub(crate) command: String,
@@ -32,9 +32,9 @@ pub(crate) struct Timed {
 pub(super) fn step_time(rows: &mut Rows, shelf: &Shelf) -> Result<(), Failure> {
     let timed: Vec<Timed> = serde_json::from_value(shelf.required("", "step-time.json")?)
         .map_err(|error| Failure::Usage(format!("step-time.json: {error}")))?;
-    for Timed { metric, method, mean_ms, sem_ms, wall_s, command } in timed {
+    for Timed { metric, method, median_ms, sem_ms, wall_s, command } in timed {
         let origin = Origin { seed: None, command, wall_s };
-        rows.add(["mlp", &method, &metric], (mean_ms, Some(sem_ms)), &origin);
+        rows.add(["mlp", &method, &metric], (median_ms, Some(sem_ms)), &origin);
     }
     Ok(())
 }
