@@ -125,7 +125,7 @@ pub(super) fn estimators(rows: &mut Rows, scale: Scale, shelf: &Shelf) -> Result
         for line in finish_lines(scale) {
             let before = race.points.iter().rev().find(|(at, ..)| *at <= line as f64);
             let Some(&(seconds, step, value)) = before else { continue };
-            let command = format!("{} (its validation at step {step})", recipe.command());
+            let command = format!("{} --threads 1 (its validation at step {step})", recipe.command());
             let origin = Origin { seed: Some(SEED), command, wall_s: seconds };
             rows.add(["mlp", &label, &format!("neg_elbo@{line}s")], (value, None), &origin);
             rows.add(["mlp", &label, &format!("steps@{line}s")], (step as f64, None), &origin);

@@ -79,30 +79,45 @@ fn check(scale: Scale, targets: &[Target], models: &[Model]) -> Result<(), Failu
     )))
 }
 
+/// What all runs share: where they are kept, what they read, who shows them, and whether to stop.
+struct Floor<'a> {
+    shelf: &'a Shelf,
+    data: Option<&'a Path>,
+    /// Quiet, because the view speaks for all.
+    args: Args,
+    view: View,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Floor<'a> {
+    fn new(num_runs: usize, shelf: &'a Shelf, data: Option<&'a Path>, args: &Args, stop: &'a AtomicBool) -> Self {
+        Self { shelf, data, args: Args { quiet: true, ..args.clone() }, view: View::new(num_runs, args), stop }
+    }
+
+    /// Does something for each item, side by side.
+    fn each<T: Sync>(&self, items: &[T], work: impl Fn(&T) -> Result<(), Failure> + Sync) -> Result<(), Failure> {
+        let ended = side_by_side(items, |item| {
+            let ended = work(item);
+            if ended.is_err() {
+                // The others save what they have.
+                self.stop.store(true, Ordering::Relaxed);
+            }
+            ended
+        });
+        self.view.finish();
+        ended.map(drop)
+    }
+}
+
 /// Does all jobs, side by side.
 fn work(jobs: &[Job], shelf: &Shelf, data: Option<&Path>, args: &Args, stop: &AtomicBool) -> Result<(), Failure> {
-    let (view, quiet) = (View::new(jobs.len(), args), Args { quiet: true, ..args.clone() });
-    let ended = side_by_side(jobs, |job| {
-        let ended = carry_out(job, shelf, data, &quiet, &view, stop);
-        if ended.is_err() {
-            // The others save what they have.
-            stop.store(true, Ordering::Relaxed);
-        }
-        ended
-    });
-    view.finish();
-    ended.map(drop)
+    let floor = Floor::new(jobs.len(), shelf, data, args, stop);
+    floor.each(jobs, |job| carry_out(job, &floor))
 }
 
 /// Trains a run, or goes on with it, and does with it what is to be done; nothing that is there already.
-fn carry_out(
-    job: &Job,
-    shelf: &Shelf,
-    data: Option<&Path>,
-    args: &Args,
-    view: &View,
-    stop: &AtomicBool,
-) -> Result<(), Failure> {
+fn carry_out(job: &Job, floor: &Floor<'_>) -> Result<(), Failure> {
+    let &Floor { shelf, data, ref args, ref view, stop } = floor;
     let interrupted = || Failure::Interrupted { run: shelf.folder().into() };
     if !is_trained(job, shelf, data)? {
         let opened = open(&job.recipe.train(shelf.folder(), data), args)?;

@@ -8,13 +8,12 @@ use indicatif::ProgressBar;
 use ktied::evaluate::Evaluation;
 use ktied::train::{Outcome, StepReport, Trainer, Watch};
 
-use super::view::View;
+use super::Floor;
 use crate::args::Args;
 use crate::commands::train::{complete, open};
 use crate::exit::Failure;
 use crate::reproduce::{Race, Recipe, Scale, Shelf, finish_lines, racers};
 use crate::table::json;
-use crate::workers::side_by_side;
 
 /// Lets every racer run that has not yet.
 pub(super) fn run(
@@ -25,24 +24,15 @@ pub(super) fn run(
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
     let [.., last] = finish_lines(scale);
-    let (racers, quiet) = (racers(scale), Args { quiet: true, ..args.clone() });
-    let view = View::new(racers.len(), args);
-    view.say(&format!("A race of {last} seconds, a thread to each run; whatever else runs now makes it slower."));
-    let ended = side_by_side(racers, |racer| race(racer, last, shelf, data, &quiet, &view, stop));
-    view.finish();
-    ended.map(drop)
+    let racers = racers(scale);
+    let floor = Floor::new(racers.len(), shelf, data, args, stop);
+    floor.view.say(&format!("A race of {last} seconds, a thread to each run; whatever else runs now makes it slower."));
+    floor.each(racers, |racer| race(racer, last, &floor))
 }
 
 /// Trains one racer until time is up, unless that was done.
-fn race(
-    &(method, estimator): &(&str, &str),
-    seconds: u64,
-    shelf: &Shelf,
-    data: Option<&Path>,
-    args: &Args,
-    view: &View,
-    stop: &AtomicBool,
-) -> Result<(), Failure> {
+fn race(&(method, estimator): &(&str, &str), seconds: u64, floor: &Floor<'_>) -> Result<(), Failure> {
+    let &Floor { shelf, data, ref args, ref view, stop } = floor;
     let recipe = Recipe::racer(method, estimator);
     if shelf.document(&recipe.name, "race.json")?.is_some() {
         return Ok(());
