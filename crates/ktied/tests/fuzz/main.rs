@@ -3,160 +3,22 @@
 //!
 //! A run of the tests tries the same 2,000 files for each reader. With `KTIED_FUZZ_SECONDS` each is tried for so much time of
 //! a processor, `KTIED_FUZZ_THREADS` of them side by side (as many as there are processors), those that `KTIED_FUZZ_ONLY` names
-//! if it is set, and `KTIED_FUZZ_SEED` makes other files. What a longer run finds belongs into `corpus/`, whose files are always
-//! tried first.
+//! if it is set, and `KTIED_FUZZ_SEED` makes other files. The script `guided` builds the program so that it counts its branches:
+//! then files that lead further into a reader are changed again, and those are kept in `found/`. A file that a reader stumbles over
+//! belongs into `corpus/`. Both are always tried first.
 
+mod corpus;
+mod guide;
+mod memory;
 mod mutate;
 mod readers;
+mod run;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-use std::panic::{self, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
-use mutate::Mutator;
 use readers::{READERS, Reader};
-
-/// Files that a run without more time tries.
-const RUNS: u64 = 2000;
-/// Bytes that a reader may hold at most: some, and a multiple of the file.
-const MEMORY: usize = 48 << 20;
-const MEMORY_PER_BYTE: usize = 64;
-/// Longest time for one file,
-const PATIENCE: Duration = Duration::from_secs(2);
-/// and how often it must take longer: a machine that is busy with other things takes its time now and then, a file every time.
-const TRIES: usize = 3;
-/// Files between two looks at the clock.
-const GLANCE: u64 = 64;
-
-thread_local! {
-    /// Bytes that this thread holds more than it held at the beginning of a run, and the most so far.
-    static HELD: Cell<isize> = const { Cell::new(0) };
-    static PEAK: Cell<isize> = const { Cell::new(0) };
-}
-
-struct Counting;
-
-fn count(bytes: isize) {
-    // A thread that is being taken down has no counters any more.
-    let _ = HELD.try_with(|held| {
-        held.set(held.get() + bytes);
-        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
-    });
-}
-
-// SAFETY: every call goes to the system's allocator as it came; the counters are beside it.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: the caller's promise is the one that is asked for.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        count(size as isize - layout.size() as isize);
-        // SAFETY: as above.
-        unsafe { System.realloc(pointer, layout, size) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-/// A file with a reader that did what no reader may do.
-#[derive(Debug)]
-struct Finding {
-    bytes: Vec<u8>,
-    reason: String,
-}
-
-/// Gives one file to a reader; whether it was accepted.
-fn try_file(read: &dyn Fn(&[u8]) -> bool, bytes: &[u8]) -> Result<bool, Finding> {
-    let mut took = Duration::ZERO;
-    for _ in 0..TRIES {
-        let accepted;
-        (accepted, took) = try_once(read, bytes)?;
-        if took <= PATIENCE {
-            return Ok(accepted);
-        }
-    }
-    Err(Finding { bytes: bytes.to_vec(), reason: format!("took {took:?}") })
-}
-
-/// The same once, and how long it took.
-fn try_once(read: &dyn Fn(&[u8]) -> bool, bytes: &[u8]) -> Result<(bool, Duration), Finding> {
-    let finding = |reason: String| Finding { bytes: bytes.to_vec(), reason };
-    HELD.set(0);
-    PEAK.set(0);
-    let begin = Instant::now();
-    let accepted = panic::catch_unwind(AssertUnwindSafe(|| read(bytes)));
-    let (peak, took) = (PEAK.get().max(0) as usize, begin.elapsed());
-    let accepted = accepted.map_err(|payload| {
-        let text = payload.downcast_ref::<String>().cloned();
-        finding(text.or_else(|| payload.downcast_ref::<&str>().map(|s| s.to_string())).unwrap_or_default())
-    })?;
-    let allowed = MEMORY + MEMORY_PER_BYTE * bytes.len();
-    if peak > allowed {
-        return Err(finding(format!("{peak} bytes held, {allowed} allowed")));
-    }
-    Ok((accepted, took))
-}
-
-/// Time that a processor has spent on the calling thread, which waits for others on a busy machine; time of the clock where the
-/// system does not tell.
-fn busy(begin: Instant) -> Duration {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanoseconds = told.and_then(|text| text.split_whitespace().next()?.parse().ok());
-    nanoseconds.map_or_else(|| begin.elapsed(), Duration::from_nanos)
-}
-
-/// Tries the corpus, and then files made from it; returns how many, and how many of them were accepted.
-fn fuzz(
-    read: &dyn Fn(&[u8]) -> bool,
-    corpus: &[Vec<u8>],
-    seed: u64,
-    time: Option<Duration>,
-) -> Result<[u64; 2], Finding> {
-    let (mut mutator, clock, mut counts) = (Mutator::new(seed), Instant::now(), [0, 0]);
-    let begin = busy(clock);
-    let mut note = |accepted: bool| {
-        counts = [counts[0] + 1, counts[1] + u64::from(accepted)];
-        counts
-    };
-    for bytes in corpus {
-        note(try_file(read, bytes)?);
-    }
-    loop {
-        let counts = note(try_file(read, &mutator.next(corpus))?);
-        let is_over = match time {
-            Some(time) => counts[0].is_multiple_of(GLANCE) && busy(clock).saturating_sub(begin) >= time,
-            None => counts[0] >= RUNS,
-        };
-        if is_over {
-            return Ok(counts);
-        }
-    }
-}
-
-fn corpus_of(reader: &Reader) -> Vec<(PathBuf, Vec<u8>)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(reader.name);
-    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
-}
+use run::{Finding, PATIENCE, Read, Run, Tally};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{variable} must be a number")))
@@ -174,6 +36,7 @@ fn no_file_makes_a_reader_panic_or_take_more_than_its_share() {
     assert!(is_known, "KTIED_FUZZ_ONLY names a reader that is not there");
     let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let threads = number("KTIED_FUZZ_THREADS").unwrap_or(processors);
+    assert!(threads == 1 || !guide::is_there(), "branches are counted for the whole program: KTIED_FUZZ_THREADS=1");
     let mut outcomes: Vec<(usize, String, bool)> = std::thread::scope(|scope| {
         let worker = || {
             let mut outcomes = vec![];
@@ -193,10 +56,18 @@ fn no_file_makes_a_reader_panic_or_take_more_than_its_share() {
 }
 
 fn outcome(number: usize, reader: &Reader, seed: u64, time: Option<Duration>) -> (usize, String, bool) {
-    let files: Vec<Vec<u8>> = corpus_of(reader).into_iter().map(|(_, bytes)| bytes).collect();
+    let (written, found) = (corpus::written(reader.name), corpus::found(reader.name));
+    let num_written = written.len();
+    let files = written.into_iter().map(|(_, bytes)| bytes).chain(found).collect();
     let folder = readers::Scratch::new(reader.name);
-    match fuzz(&|bytes| (reader.read)(&folder, bytes), &files, seed, time) {
-        Ok([tried, accepted]) => (number, format!("{:20} {tried} files, {accepted} accepted", reader.name), true),
+    let read = |bytes: &[u8]| (reader.read)(&folder, bytes);
+    let run = Run::new(&read, files, num_written, seed);
+    let tallied = match time {
+        Some(time) => run.long(time, |tally| report(reader.name, tally, time)),
+        None => run.briefly(),
+    };
+    match tallied {
+        Ok(tally) => (number, line(reader.name, &tally), true),
         Err(Finding { bytes, reason }) => {
             let name = format!("{}-{}.found", reader.name, ktied::data::digest::sha256(&bytes).get(..8).unwrap_or(""));
             let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -209,12 +80,28 @@ fn outcome(number: usize, reader: &Reader, seed: u64, time: Option<Duration>) ->
     }
 }
 
+/// Every minute of a long run and at its end; what it has found is kept, so that it may be broken off.
+fn report(reader: &str, tally: &Tally, time: Duration) {
+    if tally.time < time {
+        eprintln!("{} after {} of {} s", line(reader, tally), tally.time.as_secs(), time.as_secs());
+    }
+    if guide::is_there() {
+        corpus::keep(reader, &tally.found);
+    }
+}
+
+fn line(reader: &str, tally: &Tally) -> String {
+    let (tried, accepted, found) = (tally.tried, tally.accepted, &tally.found);
+    let kept = if guide::is_there() { format!(", {} kept", found.len()) } else { String::new() };
+    format!("{reader:20} {tried} files, {accepted} accepted{kept}")
+}
+
 #[test]
 fn good_files_are_accepted_and_bad_ones_refused() {
     let mut wrong: Vec<String> = vec![];
     for reader in READERS {
         let folder = readers::Scratch::new(&format!("{}-corpus", reader.name));
-        for (path, bytes) in corpus_of(reader) {
+        for (path, bytes) in corpus::written(reader.name) {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
             let accepted = (reader.read)(&folder, &bytes);
             if accepted == reader.refused.contains(&name.as_str()) {
@@ -240,8 +127,26 @@ fn a_reader_that_trusts_its_file_is_found_out() {
         }
         true
     };
-    let found = [fuzz(&panics, &corpus, 0, None), fuzz(&fills, &corpus, 0, None), fuzz(&waits, &corpus, 0, None)];
-    let [panics, fills, waits] = found.map(|found| found.unwrap_err().reason);
+    let readers: [Read; 3] = [&panics, &fills, &waits];
+    let found = readers.map(|read| Run::new(read, corpus.clone(), 1, 0).briefly());
+    let [panics, fills, waits] = found.map(|found| found.err().unwrap().reason);
     assert!(panics.contains("range end index") || panics.contains("out of range"), "{panics}");
     assert!(fills.contains("bytes held") && waits.contains("took"), "{fills}, {waits}");
+}
+
+/// Four bytes have to be right, one after another: by chance that takes four thousand million files.
+#[test]
+fn what_is_deep_in_a_reader_is_found_where_branches_are_counted() {
+    let deep = |bytes: &[u8]| {
+        let is = |at: usize, byte: u8| std::hint::black_box(bytes).get(at) == Some(&byte);
+        if is(0, b'k') && is(1, b't') && is(2, b'i') && is(3, b'e') {
+            panic!("deep");
+        }
+        true
+    };
+    let run = Run::new(&deep, vec![vec![0; 8]], 1, 0);
+    match guide::is_there() {
+        true => assert_eq!(run.long(Duration::from_secs(300), |_| {}).err().unwrap().reason, "deep"),
+        false => assert!(run.briefly().is_ok()),
+    }
 }

@@ -46,7 +46,9 @@ impl Mutator {
         self.words = vec![0; 64];
         noise::random_words(self.key.fold(self.run), 0, &mut self.words);
         self.run += 1;
-        let first = self.below(corpus.len());
+        // What was found last leads on more often than what has been tried for long.
+        let oldest = if self.below(2) == 0 { 0 } else { corpus.len() - corpus.len() / 4 };
+        let first = oldest + self.below(corpus.len() - oldest);
         let mut bytes = corpus.get(first).cloned().unwrap_or_default();
         for _ in 0..=self.below(4) {
             self.change(&mut bytes, corpus);
@@ -57,7 +59,7 @@ impl Mutator {
 
     fn change(&mut self, bytes: &mut Vec<u8>, corpus: &[Vec<u8>]) {
         let at = self.place(bytes.len());
-        match self.below(10) {
+        match self.below(12) {
             0 | 1 => {
                 if let Some(byte) = bytes.get_mut(at) {
                     *byte ^= 1 << self.below(8);
@@ -94,12 +96,29 @@ impl Mutator {
                 bytes.truncate(at);
                 bytes.extend_from_slice(&other[from..]);
             }
+            9 => {
+                let piece = self.piece(corpus);
+                let end = if self.below(2) == 0 { at } else { (at + piece.len()).min(bytes.len()) };
+                bytes.splice(at..end, piece);
+            }
+            10 => {
+                let step = 1 + self.below(16) as u8;
+                bytes.get_mut(at).into_iter().for_each(|byte| *byte = byte.wrapping_add(step).wrapping_sub(8));
+            }
             _ => {
                 let count = 1 << self.below(10);
                 let byte = self.below(256) as u8;
                 bytes.splice(at..at, std::iter::repeat_n(byte, count));
             }
         }
+    }
+
+    /// Some bytes of a file.
+    fn piece(&mut self, corpus: &[Vec<u8>]) -> Vec<u8> {
+        let other = &corpus[self.below(corpus.len())];
+        let from = self.place(other.len());
+        let len = 1 + self.below(32);
+        other.iter().skip(from).take(len).copied().collect()
     }
 
     /// Where a change goes: half of them into the first bytes, where headers are.

@@ -1,14 +1,20 @@
 //! The readers, each as a function from bytes to whether they were accepted.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use ktied::checkpoint::{Digest, Manifest, read_tensors};
-use ktied::config::{Config, Preset};
+use ktied::config::{Config, Preset, Tree};
+use ktied::data::cifar::Labels;
 use ktied::data::stream::{self, BadRows, InputStream};
 use ktied::data::words::Vocabulary;
 use ktied::data::{DataSpec, Preprocessing, Steps, cifar, csv, idx, imdb, load, npy, npz};
 use ktied::foreign::{Convention, Foreign};
+use rawzip::path::EntryPath;
+use rawzip::{CompressionMethod, ZipArchiveWriter};
 
 pub struct Reader {
     /// Also the folder of its corpus.
@@ -24,33 +30,58 @@ const fn reader(name: &'static str, read: fn(&Scratch, &[u8]) -> bool, refused: 
 
 pub const READERS: &[Reader] = &[
     reader("idx", |_, bytes| idx::Idx::parse(bytes, 3).is_ok() || idx::Idx::parse(bytes, 1).is_ok(), &[]),
-    reader("idx-gz", |folder, bytes| streams(folder, "images-idx3-ubyte.gz", bytes, &DIGITS), &["two-members"]),
-    reader("cifar", |_, bytes| cifar::Records::default().parse(bytes, cifar::Labels::Ten, 2).is_ok(), &[]),
+    reader(
+        "idx-gz",
+        |folder, bytes| {
+            let forms = [bytes, &gzipped(bytes)];
+            forms.map(|bytes| streams(folder, "images-idx3-ubyte.gz", bytes, &DIGITS)).contains(&true)
+        },
+        &["two-members"],
+    ),
+    reader(
+        "cifar",
+        |_, bytes| {
+            let forms = [(Labels::Ten, 2), (Labels::Fine, 1), (Labels::Coarse, 1)];
+            forms.map(|(labels, count)| cifar::Records::default().parse(bytes, labels, count).is_ok()).contains(&true)
+        },
+        &[],
+    ),
     reader(
         "npy",
         |folder, bytes| {
             streams(folder, "x.npy", bytes, &DIGITS);
             npy::Npy::parse(bytes).is_ok()
         },
-        &["big-endian", "bool", "f8-fortran"],
+        &["big-endian", "bool", "f8-fortran", "u2-fortran", "version-3"],
     ),
     reader(
         "npz",
         |folder, bytes| {
-            streams(folder, "x.npz", bytes, &DIGITS);
-            own(folder, "own.npz", bytes);
-            npz::parse(bytes, &["x", "y"]).is_ok()
+            let archives = [bytes, &zipped(bytes, ["x", "y"])].map(|bytes| {
+                streams(folder, "x.npz", bytes, &DIGITS);
+                own(folder, "own.npz", bytes);
+                npz::parse(bytes, &["x", "y"]).is_ok()
+            });
+            archives.contains(&true)
         },
         &[],
     ),
     reader(
         "csv",
         |folder, bytes| {
-            streams(folder, "x.csv", bytes, &DIGITS);
             own(folder, "own.csv", bytes);
-            csv::Csv::parse(bytes, "label").is_ok()
+            let forms = [streams(folder, "x.csv", bytes, &DIGITS), csv::Csv::parse(bytes, "label").is_ok()];
+            forms.contains(&true)
         },
-        &[],
+        &["values"],
+    ),
+    reader(
+        "uci",
+        |folder, bytes| {
+            table(folder, bytes);
+            load(&DataSpec { set: "uci/yacht".into(), dir: Some(folder.path().into()), ..DataSpec::default() }).is_ok()
+        },
+        &["twice"],
     ),
     reader(
         "imdb",
@@ -60,11 +91,19 @@ pub const READERS: &[Reader] = &[
         },
         &["too-few"],
     ),
-    reader("text", |folder, bytes| streams(folder, "x.txt", bytes, &WORDS), &[]),
+    reader("text", |folder, bytes| streams(folder, "x.txt", bytes, &WORDS), &["no-utf-8"]),
     reader("safetensors", |_, bytes| read_tensors(Path::new("weights.safetensors"), bytes).is_ok(), &[]),
     reader("manifest", |_, bytes| manifest(bytes) || manifest(&sealed(bytes)), &[]),
     reader("config", |_, bytes| std::str::from_utf8(bytes).is_ok_and(configured), &["wrong"]),
-    reader("foreign-npz", |folder, bytes| foreign(&folder.file("posterior.npz", bytes)), &[]),
+    reader(
+        "foreign-npz",
+        |folder, bytes| {
+            let names = ["loc", "untransformed_scale"].map(|end| format!("dense/kernel_posterior_{end}:0"));
+            let archives = [bytes, &zipped(bytes, names.each_ref().map(|name| &name[..]))];
+            archives.map(|bytes| foreign(&folder.file("posterior.npz", bytes))).contains(&true)
+        },
+        &["texts"],
+    ),
     reader("foreign-safetensors", |folder, bytes| foreign(&folder.file("posterior.safetensors", bytes)), &[]),
 ];
 
@@ -92,11 +131,28 @@ fn own(folder: &Scratch, name: &str, bytes: &[u8]) -> bool {
     load(&DataSpec { set, ..DataSpec::default() }).is_ok()
 }
 
-/// A configuration file over that of a preset.
+/// The files of a table of numbers, which form feeds part: as many of them as there are.
+fn table(folder: &Scratch, bytes: &[u8]) {
+    const NAMES: [&str; 5] =
+        ["data.txt", "index_features.txt", "index_target.txt", "index_train_0.txt", "index_test_0.txt"];
+    let place = folder.path().join("uci/yacht");
+    std::fs::create_dir_all(&place).unwrap();
+    let mut parts = bytes.split(|&byte| byte == 0x0c);
+    for path in NAMES.map(|name| place.join(name)) {
+        match parts.next() {
+            Some(part) => std::fs::write(path, part).unwrap(),
+            None if path.exists() => std::fs::remove_file(path).unwrap(),
+            None => {}
+        }
+    }
+}
+
+/// A configuration file by itself, and over the preset that it names.
 fn configured(text: &str) -> bool {
     let whole = Config::from_toml(text).is_ok_and(|config| config.check().is_ok());
-    let changed = text.parse::<toml::Table>().is_ok_and(|table| {
-        let mut tree = ktied::config::Tree::of(&Preset::MlpMnist.config());
+    let changed = text.parse::<toml::Table>().is_ok_and(|mut table| {
+        let named = table.remove("preset").and_then(|name| name.as_str()?.parse::<Preset>().ok());
+        let mut tree = Tree::of(&named.unwrap_or(Preset::MlpMnist).config());
         tree.overlay(&table).is_ok() && tree.config().is_ok_and(|config| config.check().is_ok())
     });
     whole || changed
@@ -112,6 +168,30 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     let sealed = [open, b",\n  \"sha256\": \""].concat();
     let seal = Digest::of(&sealed).to_string();
     [&sealed[..], seal.as_bytes(), b"\"\n}\n"].concat()
+}
+
+/// The bytes as gzip packs them, so that they are not refused for a checksum before they are looked at.
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::none());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
+}
+
+/// An archive of two arrays whose checksums are right: the bytes, cut where the second array begins.
+fn zipped(bytes: &[u8], names: [&str; 2]) -> Vec<u8> {
+    const MAGIC: &[u8] = b"\x93NUMPY";
+    let second = bytes.windows(MAGIC.len()).skip(1).position(|bytes| bytes == MAGIC).map_or(bytes.len(), |at| at + 1);
+    let (first, second) = bytes.split_at(second);
+    let mut archive = ZipArchiveWriter::new(Vec::new());
+    for (name, array) in names.into_iter().zip([first, second]) {
+        let path = EntryPath::verbatim(format!("{name}.npy").into_bytes());
+        let (mut entry, config) = archive.new_file(path).compression_method(CompressionMethod::STORE).start().unwrap();
+        let mut writer = config.wrap(&mut entry);
+        writer.write_all(array).unwrap();
+        let (_, descriptor) = writer.finish().unwrap();
+        entry.finish(descriptor).unwrap();
+    }
+    archive.finish().unwrap()
 }
 
 fn foreign(path: &Path) -> bool {
