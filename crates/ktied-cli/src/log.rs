@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::Path;
 
 use ktied::files;
+use ktied::train::MAX_LOG_BYTES;
 use serde_json::Value;
 
 use crate::exit::Failure;
@@ -31,7 +32,7 @@ impl Log {
     pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
         let path = folder.join(FILE);
         let failed = |error: std::io::Error| Failure::from(ktied::Error::io("read", &path, &error));
-        let file = match files::open(&path) {
+        let file = match files::open_within(&path, MAX_LOG_BYTES) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Ok(Self { is_missing: true, ..Self::default() });

@@ -1,5 +1,6 @@
 //! Opening files that others name: regular ones, of bounded length.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
@@ -18,17 +19,31 @@ pub fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("expected a file, found {found}")))
 }
 
+/// The same for a file of at most `limit` bytes.
+///
+/// # Errors
+/// As [`open`]; [`io::ErrorKind::InvalidData`] for a longer file.
+pub fn open_within(path: &Path, limit: u64) -> io::Result<File> {
+    let file = open(path)?;
+    match file.metadata()?.len() {
+        found if found > limit => Err(too_long(limit, &found)),
+        _ => Ok(file),
+    }
+}
+
 /// A whole text of at most `limit` bytes.
 ///
 /// # Errors
-/// As [`open`]; [`io::ErrorKind::InvalidData`] for a longer file, or one that is no UTF-8.
+/// As [`open_within`]; [`io::ErrorKind::InvalidData`] for one that is no UTF-8.
 pub fn read_text(path: &Path, limit: u64) -> io::Result<String> {
-    let (mut text, wrong) = (String::new(), |message: String| io::Error::new(io::ErrorKind::InvalidData, message));
-    let found = open(path)?.take(limit.saturating_add(1)).read_to_string(&mut text)?;
-    if found as u64 > limit {
-        return Err(wrong(format!("expected at most {limit} bytes, found more")));
-    }
-    Ok(text)
+    let mut text = String::new();
+    // One more than there may be, in case the file grows while it is read.
+    let found = open_within(path, limit)?.take(limit.saturating_add(1)).read_to_string(&mut text)?;
+    if found as u64 > limit { Err(too_long(limit, &"more")) } else { Ok(text) }
+}
+
+fn too_long(limit: u64, found: &dyn Display) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("expected at most {limit} bytes, found {found}"))
 }
 
 #[cfg(test)]
@@ -41,7 +56,7 @@ mod tests {
         let folder = Folder::new();
         let file = folder.file("text", "größe");
         assert_eq!(read_text(&file, 7).unwrap(), "größe");
-        assert_eq!(read_text(&file, 6).unwrap_err().to_string(), "expected at most 6 bytes, found more");
+        assert_eq!(read_text(&file, 6).unwrap_err().to_string(), "expected at most 6 bytes, found 7");
         assert_eq!(open(&folder.0).unwrap_err().to_string(), "expected a file, found a folder");
         assert_eq!(open(Path::new("/dev/null")).unwrap_err().to_string(), "expected a file, found a pipe or a device");
         assert_eq!(open(&folder.0.join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ktied::checkpoint::write_file;
@@ -44,11 +45,12 @@ pub(crate) fn run(arguments: &Export, args: &Args) -> Result<(), Failure> {
     let ExportFormat::Csv = arguments.format;
     let run = Run::open(&arguments.run)?;
     let folder = arguments.out.clone().unwrap_or_else(|| arguments.run.join("export"));
-    fs::create_dir_all(&folder).map_err(|error| ktied::Error::io("create", &folder, &error))?;
     let log = Log::read(&arguments.run)?;
     let mut tables = of_log(&log);
     tables.push(of_evaluations(&arguments.run.join("evaluation"))?);
     tables.push(of_config(&Tree::of(&run.config()?)));
+    // Not before all has been read.
+    fs::create_dir_all(&folder).map_err(|error| ktied::Error::io("create", &folder, &error))?;
     let files = tables.into_iter().filter(|(_, rows)| !rows.is_empty()).map(|table| write(&folder, table));
     let report = Report {
         run: arguments.run.clone(),
@@ -124,7 +126,11 @@ fn of_evaluations(folder: &Path) -> Result<Rows, Failure> {
     let mut rows = Vec::new();
     for split in ["train", "validation", "test"] {
         let path = folder.join(format!("{split}.json"));
-        let Ok(text) = files::read_text(&path, MAX_DOCUMENT_BYTES) else { continue };
+        let text = match files::read_text(&path, MAX_DOCUMENT_BYTES) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(ktied::Error::io("read", &path, &error).into()),
+        };
         let document: Value = serde_json::from_str(&text)
             .map_err(|error| Failure::Usage(format!("{} is not JSON: {error}", path.display())))?;
         for (metric, value) in document.as_object().into_iter().flatten() {

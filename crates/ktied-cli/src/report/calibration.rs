@@ -15,11 +15,11 @@ pub(super) fn reliability(runs: &[RunView]) -> Vec<Plot> {
 
 fn diagram(run: &RunView) -> Option<Plot> {
     let bins = run.judged.as_ref()?.curves()?.reliability;
-    let total: u64 = bins.iter().map(|bin| bin.count).sum();
+    let total: f64 = bins.iter().map(|bin| bin.count as f64).sum();
     let middle = |bin: &ReliabilityBin| 0.5 * (bin.lower + bin.upper);
     let width = bins.first().map_or(1.0, |bin| bin.upper - bin.lower);
     let accuracy = bins.iter().filter_map(|bin| Some((middle(bin), bin.accuracy?))).collect();
-    let share = bins.iter().map(|bin| (middle(bin), bin.count as f64 / total.max(1) as f64)).collect();
+    let share = bins.iter().map(|bin| (middle(bin), bin.count as f64 / total.max(1.0))).collect();
     let bars = Line { mark: Mark::Bars { width: 0.9 * width }, ..line(run, "accuracy", 0, accuracy) };
     let (x, y) = (Axis::linear("confidence").with_range(0.0, 1.0), Axis::linear("accuracy").with_range(0.0, 1.0));
     let lines = vec![bars, line(run, "share of examples", 1, share)];

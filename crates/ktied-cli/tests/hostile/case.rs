@@ -44,8 +44,13 @@ pub enum Use {
     Compress,
     /// `inspect` of a run of which the file is a part.
     Inspect,
+    /// `report` of such a run, without data.
+    Report,
+    /// `export` of such a run.
+    Export,
 }
 
+#[derive(Clone)]
 pub struct Case {
     pub name: String,
     pub file: &'static str,
@@ -163,10 +168,15 @@ fn copy(from: &Path, to: &Path) {
 pub fn verdict(trained: &str, folder: &Path, case: &Case) -> Option<String> {
     fs::create_dir_all(folder).expect("a folder");
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let out = if case.used == Use::Compress { "out.safetensors" } else { "out.csv" };
+    let out = match case.used {
+        Use::Compress => "out.safetensors",
+        Use::Report => "out.html",
+        Use::Export => "out",
+        _ => "out.csv",
+    };
     let (path, out, busy) = (folder.join(case.file), folder.join(out), text(&folder.join("busy")));
     fs::create_dir_all(&busy).and_then(|()| fs::write(folder.join("busy/file"), "")).expect("a folder");
-    if case.used == Use::Inspect {
+    if matches!(case.used, Use::Inspect | Use::Report | Use::Export) {
         copy(Path::new(trained), &folder.join("run"));
     }
     fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
@@ -190,6 +200,8 @@ pub fn verdict(trained: &str, folder: &Path, case: &Case) -> Option<String> {
         }
         Use::Compress => vec!["compress", &file, "--names", "bayesian-torch", "--rank", "1", "--out", &out],
         Use::Inspect => vec!["inspect", &run_folder],
+        Use::Report => vec!["report", &run_folder, "--no-data", "--out", &out],
+        Use::Export => vec!["export", &run_folder, "--out", &out],
     };
     let before = look(folder);
     let (code, message, took) = run(&args);
@@ -207,9 +219,10 @@ pub fn verdict(trained: &str, folder: &Path, case: &Case) -> Option<String> {
         Expect::RefusedElsewhere(expected) => code == Some(expected),
         Expect::Refused(expected, part) => !accepted && refused(expected, part),
     };
-    let after: Vec<_> = look(folder).into_iter().filter(|(name, _)| !(accepted && *name == out)).collect();
-    // A file with several faults has a line for each.
-    let is_one = case.used == Use::Configure || message.trim_end().lines().count() == 1;
+    let is_wanted = |name: &str| accepted && Path::new(name).starts_with(&out);
+    let after: Vec<_> = look(folder).into_iter().filter(|(name, _)| !is_wanted(name)).collect();
+    // A file with several faults has a line for each, and one that is no TOML is shown.
+    let is_one = case.file.ends_with(".toml") || message.trim_end().lines().count() == 1;
     let spoken = code == Some(0) || (message.starts_with("ktied: ") && is_one);
     let _ = fs::remove_dir_all(folder);
     let good = fits && after == before && spoken && took < LIMIT && !message.contains("panicked");

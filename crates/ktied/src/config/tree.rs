@@ -124,6 +124,10 @@ impl Tree {
                 Err(KeyError::Kind { key: key.into(), expected: "one value", found: "a table".into() })
             }
             (toml::Value::String(text), false) if text == "none" => self.put(key, Value::Null),
+            // JSON has no such numbers, and would leave the key unset.
+            (value, false) if !is_finite(value) => {
+                Err(KeyError::Kind { key: key.into(), expected: "finite", found: value.to_string() })
+            }
             (value, false) => self.put(key, serde_json::to_value(value).unwrap_or_default()),
         }
     }
@@ -152,6 +156,15 @@ impl Tree {
         let known = self.keys();
         let nearest = nearest(key, known.iter().map(String::as_str)).unwrap_or_default().into();
         KeyError::Unknown { key: key.into(), nearest }
+    }
+}
+
+/// Whether there is no `nan` or `inf` in it.
+fn is_finite(value: &toml::Value) -> bool {
+    match value {
+        toml::Value::Float(number) => number.is_finite(),
+        toml::Value::Array(items) => items.iter().all(is_finite),
+        _ => true,
     }
 }
 
@@ -270,6 +283,16 @@ mod tests {
         let mut after = before.clone();
         assert!(after.overlay(&toml::from_str("[train]\nbatch = 3\nepochs = 'many'").unwrap()).is_err());
         assert_eq!(after, before, "a refused file changes nothing");
+    }
+
+    #[test]
+    fn a_number_that_is_none_in_a_file_does_not_leave_its_key_unset() {
+        for (text, found) in [("optim.clip = nan", "nan"), ("posterior.cap = inf", "inf"), ("optim.lr = -inf", "-inf")]
+        {
+            let sentence = overlay(text).unwrap_err().to_string();
+            assert!(sentence.ends_with(&format!("must be finite, got {found}")), "{sentence}");
+        }
+        assert!(overlay("model.sizes = [784, nan]").unwrap_err().to_string().contains("must be finite"));
     }
 
     #[test]

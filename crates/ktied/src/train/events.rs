@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 use crate::evaluate::Evaluation;
 use crate::files;
 
+/// Longest log that is read.
+pub const MAX_LOG_BYTES: u64 = 1 << 31;
+
 /// One line of the log; `step` counts the steps that are over.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -113,7 +116,7 @@ impl EventLog {
     pub fn open(path: &Path, step: u64) -> Result<Self> {
         let mut is_finished = false;
         if path.exists() {
-            let text = files::read_text(path, u64::MAX).map_err(|error| Error::io("read", path, &error))?;
+            let text = files::read_text(path, MAX_LOG_BYTES).map_err(|error| Error::io("read", path, &error))?;
             let kept = up_to(&text, step);
             if kept.len() < text.len() {
                 write_file(path, kept.as_bytes())?;

@@ -17,7 +17,7 @@ mod state;
 mod together;
 mod trainer;
 
-pub use events::{Event, EventLog, ScaleSummary};
+pub use events::{Event, EventLog, MAX_LOG_BYTES, ScaleSummary};
 pub use fit::{Outcome, Watch, fit};
 pub use model::{Model, check_together};
 pub(crate) use optim::Moments;

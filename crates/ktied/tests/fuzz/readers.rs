@@ -1,12 +1,13 @@
 //! The readers, each as a function from bytes to whether they were accepted.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use ktied::checkpoint::{Digest, Manifest, read_tensors};
+use ktied::checkpoint::{Digest, Manifest, NamedTensors, read_tensors, tensors_to_bytes};
 use ktied::config::{Config, Preset, Tree};
 use ktied::data::cifar::Labels;
 use ktied::data::stream::{self, BadRows, InputStream};
@@ -92,7 +93,7 @@ pub const READERS: &[Reader] = &[
         &["too-few"],
     ),
     reader("text", |folder, bytes| streams(folder, "x.txt", bytes, &WORDS), &["no-utf-8"]),
-    reader("safetensors", |_, bytes| read_tensors(Path::new("weights.safetensors"), bytes).is_ok(), &[]),
+    reader("safetensors", |_, bytes| tensors(bytes).is_some_and(|read| is_kept(&read)), &[]),
     reader("manifest", |_, bytes| manifest(bytes) || manifest(&sealed(bytes)), &[]),
     reader("config", |_, bytes| std::str::from_utf8(bytes).is_ok_and(configured), &["wrong"]),
     reader(
@@ -149,17 +150,39 @@ fn table(folder: &Scratch, bytes: &[u8]) {
 
 /// A configuration file by itself, and over the preset that it names.
 fn configured(text: &str) -> bool {
-    let whole = Config::from_toml(text).is_ok_and(|config| config.check().is_ok());
+    let is_good = |config: Config| config.check().is_ok_and(|()| is_written_back(&config));
+    let whole = Config::from_toml(text).is_ok_and(is_good);
     let changed = text.parse::<toml::Table>().is_ok_and(|mut table| {
         let named = table.remove("preset").and_then(|name| name.as_str()?.parse::<Preset>().ok());
         let mut tree = Tree::of(&named.unwrap_or(Preset::MlpMnist).config());
-        tree.overlay(&table).is_ok() && tree.config().is_ok_and(|config| config.check().is_ok())
+        tree.overlay(&table).is_ok() && tree.config().is_ok_and(is_good)
     });
     whole || changed
 }
 
+fn is_written_back(config: &Config) -> bool {
+    assert_eq!(Config::from_toml(&config.to_toml()).as_ref(), Ok(config), "another configuration is written");
+    assert_eq!(Tree::of(config).config().as_ref(), Ok(config), "another configuration is in the tree");
+    true
+}
+
+fn tensors(bytes: &[u8]) -> Option<NamedTensors> {
+    read_tensors(Path::new("weights.safetensors"), bytes).ok()
+}
+
+fn is_kept(read: &NamedTensors) -> bool {
+    let again = tensors(&tensors_to_bytes(read)).expect("what was read can be written");
+    assert_eq!((again.len(), again.digest()), (read.len(), read.digest()), "other tensors are written");
+    true
+}
+
 fn manifest(bytes: &[u8]) -> bool {
-    Manifest::from_bytes(Path::new(Manifest::NAME), bytes).is_ok()
+    let read = |bytes: &[u8]| Manifest::from_bytes(Path::new(Manifest::NAME), bytes).ok();
+    let Some(manifest) = read(bytes) else { return false };
+    let again =
+        read(&manifest.to_bytes().expect("what was read can be written")).expect("what was written can be read");
+    assert_eq!((again.tensors, &again.files), (manifest.tensors, &manifest.files), "another manifest is written");
+    true
 }
 
 /// A manifest with a seal that fits, so that what is under the seal is read.
@@ -196,6 +219,18 @@ fn zipped(bytes: &[u8], names: [&str; 2]) -> Vec<u8> {
 
 fn foreign(path: &Path) -> bool {
     let Ok(foreign) = Foreign::read(path) else { return false };
+    // Some of what one format holds has no place in the other.
+    if foreign.write(path).is_ok() {
+        let again = Foreign::read(path).expect("what was written can be read");
+        // By name: in a file, wide elements come first.
+        let by_name = |file: &Foreign| {
+            BTreeMap::from_iter(file.tensors().map(|(name, tensor)| (name.to_string(), tensor.clone())))
+        };
+        assert!(
+            by_name(&again) == by_name(&foreign) && again.metadata() == foreign.metadata(),
+            "other tensors are written"
+        );
+    }
     let found = [Convention::bayesian_torch(), Convention::tfp()].map(|convention| foreign.pairs(&convention).is_ok());
     found.contains(&true)
 }

@@ -1,5 +1,6 @@
 //! What a run's folder says of it, and what is found when its checkpoint is opened.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use ktied::checkpoint::Checkpoint;
@@ -106,11 +107,16 @@ fn seen(checkpoint: &Checkpoint) -> CheckpointView {
 fn stored(folder: &Path, notes: &mut Vec<String>) -> Option<Judged> {
     SPLITS.into_iter().find_map(|split| {
         let path = folder.join(format!("evaluation/{}.json", split.name()));
-        let text = files::read_text(&path, MAX_DOCUMENT_BYTES).ok()?;
-        match serde_json::from_str::<Value>(&text) {
+        let document = match files::read_text(&path, MAX_DOCUMENT_BYTES) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return None,
+            text => text
+                .map_err(|error| error.to_string())
+                .and_then(|text| serde_json::from_str::<Value>(&text).map_err(|error| error.to_string())),
+        };
+        match document {
             Ok(document) => Some(Judged { split: split.name(), document, is_fresh: false }),
-            Err(error) => {
-                notes.push(format!("Its evaluation/{}.json cannot be read: {error}.", split.name()));
+            Err(reason) => {
+                notes.push(format!("Its evaluation/{}.json cannot be read: {reason}.", split.name()));
                 None
             }
         }
