@@ -31,7 +31,7 @@ impl Log {
     /// If the file system refuses.
     pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
         let path = folder.join(FILE);
-        let failed = |error: std::io::Error| Failure::from(ktied::Error::io("read", &path, &error));
+        let failed = |error: std::io::Error| Failure::from(ktied::Error::read(&path, &error));
         let file = match files::open_within(&path, MAX_LOG_BYTES) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => {

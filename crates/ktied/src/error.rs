@@ -260,6 +260,14 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
+    /// A file that can be read, and is no text, or longer than such a file may be.
+    #[error("{}: {reason}", path.display())]
+    BadText {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// More memory than there is.
     #[error("this needs about {needed} and the machine has {available} free; use --force to try")]
     NotEnoughMemory {
@@ -361,6 +369,14 @@ impl Error {
     /// The file system refused to do `action` to `path`.
     pub fn io(action: &'static str, path: &Path, error: &std::io::Error) -> Self {
         Self::Io { action, path: path.into(), reason: error.to_string() }
+    }
+
+    /// A file that [`crate::files`] did not give.
+    pub fn read(path: &Path, error: &std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::InvalidData => Self::BadText { path: path.into(), reason: error.to_string() },
+            _ => Self::io("read", path, error),
+        }
     }
 
     /// All of some errors as one; none if there is none.

@@ -129,7 +129,7 @@ fn of_evaluations(folder: &Path) -> Result<Rows, Failure> {
         let text = match files::read_text(&path, MAX_DOCUMENT_BYTES) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(ktied::Error::io("read", &path, &error).into()),
+            Err(error) => return Err(ktied::Error::read(&path, &error).into()),
         };
         let document: Value = serde_json::from_str(&text)
             .map_err(|error| Failure::Usage(format!("{} is not JSON: {error}", path.display())))?;

@@ -64,7 +64,7 @@ impl Document {
         if !path.exists() {
             return Ok(None);
         }
-        let text = files::read_text(&path, MAX_DOCUMENT_BYTES).map_err(|error| ktied::Error::io("read", &path, &error));
+        let text = files::read_text(&path, MAX_DOCUMENT_BYTES).map_err(|error| ktied::Error::read(&path, &error));
         let document: Self = serde_json::from_str(&text?)
             .map_err(|error| Failure::Usage(format!("{}: no results of this program: {error}", path.display())))?;
         if (document.target, document.scale) != (target, scale) {

@@ -313,7 +313,7 @@ fn show_pictures(text: &mut String, document: &Document, results: &Path, link: &
 fn findings(text: &mut String, target: Target, results: &Path) -> Result<(), Failure> {
     let path = results.join("findings").join(format!("{}.md", target.name()));
     if path.exists() {
-        let found = files::read_text(&path, MAX_FINDINGS).map_err(|error| ktied::Error::io("read", &path, &error))?;
+        let found = files::read_text(&path, MAX_FINDINGS).map_err(|error| ktied::Error::read(&path, &error))?;
         let _ = write!(text, "\n### Findings on {}\n\n{}\n", target.name(), found.trim());
     }
     Ok(())

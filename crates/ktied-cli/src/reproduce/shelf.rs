@@ -53,7 +53,7 @@ impl Shelf {
         if !path.exists() {
             return Ok(None);
         }
-        let text = files::read_text(&path, MAX_DOCUMENT_BYTES).map_err(|error| ktied::Error::io("read", &path, &error));
+        let text = files::read_text(&path, MAX_DOCUMENT_BYTES).map_err(|error| ktied::Error::read(&path, &error));
         let wrong = |error| Failure::Usage(format!("{}: expected JSON: {error}", path.display()));
         serde_json::from_str(&text?).map(Some).map_err(wrong)
     }

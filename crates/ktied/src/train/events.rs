@@ -116,7 +116,7 @@ impl EventLog {
     pub fn open(path: &Path, step: u64) -> Result<Self> {
         let mut is_finished = false;
         if path.exists() {
-            let text = files::read_text(path, MAX_LOG_BYTES).map_err(|error| Error::io("read", path, &error))?;
+            let text = files::read_text(path, MAX_LOG_BYTES).map_err(|error| Error::read(path, &error))?;
             let kept = up_to(&text, step);
             if kept.len() < text.len() {
                 write_file(path, kept.as_bytes())?;

@@ -75,7 +75,7 @@ impl Run {
     /// If the file cannot be read, or is no whole configuration.
     pub fn config(&self) -> Result<Config> {
         let path = self.folder.join(CONFIG);
-        let text = files::read_text(&path, MAX_CONFIG_BYTES).map_err(|error| Error::io("read", &path, &error))?;
+        let text = files::read_text(&path, MAX_CONFIG_BYTES).map_err(|error| Error::read(&path, &error))?;
         Config::from_toml(&text).map_err(|error| Error::BadConfig { path, reason: error.to_string() })
     }
 

@@ -35,8 +35,7 @@ pub(super) fn open_all(folders: &[PathBuf]) -> Result<Vec<RunView>, Failure> {
 fn open(index: usize, name: String, folder: &Path) -> Result<RunView, Failure> {
     let run = Run::open(folder)?;
     let (config, path) = (run.config()?, folder.join("config.toml"));
-    let config_text =
-        files::read_text(&path, MAX_CONFIG_BYTES).map_err(|error| ktied::Error::io("read", &path, &error))?;
+    let config_text = files::read_text(&path, MAX_CONFIG_BYTES).map_err(|error| ktied::Error::read(&path, &error))?;
     let mut view = RunView {
         index,
         name,

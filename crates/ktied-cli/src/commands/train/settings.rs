@@ -1,6 +1,5 @@
 //! Preset, file, flags and `--set`, in this order, each over the ones before.
 
-use std::io::ErrorKind;
 use std::path::Path;
 
 use ktied::config::{Config, KeyError, Preset, Tree};
@@ -108,11 +107,7 @@ fn tree_of(train: &Train) -> Result<Option<Tree>, Failure> {
 /// A TOML file: the preset that it changes, if it names one, and the changes.
 fn read(path: &Path) -> Result<(Option<Preset>, toml::Table), Failure> {
     let wrong = |reason: &dyn std::fmt::Display| Failure::Usage(format!("{}: {reason}", path.display()));
-    let text = files::read_text(path, MAX_CONFIG_BYTES).map_err(|error| match error.kind() {
-        // It was read, and is no text.
-        ErrorKind::InvalidData => wrong(&error),
-        _ => ktied::Error::io("read", path, &error).into(),
-    })?;
+    let text = files::read_text(path, MAX_CONFIG_BYTES).map_err(|error| ktied::Error::read(path, &error))?;
     let mut table: toml::Table = toml::from_str(&text).map_err(|error| wrong(&error.message()))?;
     let preset = match table.remove("preset") {
         Some(toml::Value::String(name)) => Some(name.parse().map_err(|error: ktied::Error| wrong(&error))?),
