@@ -83,7 +83,10 @@ pub fn evaluations(evaluated: &str) -> Vec<Case> {
     cases.extend(truncated(EVALUATION, good.as_bytes(), either).into_iter().step_by(101));
     cases.extend(flipped(EVALUATION, good.as_bytes(), good.len(), either).into_iter().step_by(307));
     cases.extend(changed(&document).into_iter().map(|(place, changed)| text(&place, changed.to_string())));
+    let mut many = document;
+    [0, 1].into_iter().for_each(|bin| many["curves"]["reliability"][bin]["count"] = json!(u64::MAX));
     cases.extend([
+        text("of counts that overflow", many.to_string()),
         text("of nothing", String::new()),
         text("in an abyss", "[".repeat(1 << 20)),
         case("evaluation of no UTF-8", EVALUATION, vec![0xff; 300], either),
