@@ -16,6 +16,7 @@ use ktied::data::{DataSpec, Preprocessing, Steps, cifar, csv, idx, imdb, load, n
 use ktied::foreign::{Convention, Foreign};
 use rawzip::path::EntryPath;
 use rawzip::{CompressionMethod, ZipArchiveWriter};
+use serde_json::{Deserializer, Value};
 
 pub struct Reader {
     /// Also the folder of its corpus.
@@ -50,15 +51,19 @@ pub const READERS: &[Reader] = &[
     reader(
         "npy",
         |folder, bytes| {
-            streams(folder, "x.npy", bytes, &DIGITS);
-            npy::Npy::parse(bytes).is_ok()
+            let forms = [bytes, &measured_array(bytes)].map(|bytes| {
+                streams(folder, "x.npy", bytes, &DIGITS);
+                npy::Npy::parse(bytes).is_ok()
+            });
+            forms.contains(&true)
         },
         &["big-endian", "bool", "f8-fortran", "u2-fortran", "version-3"],
     ),
     reader(
         "npz",
         |folder, bytes| {
-            let archives = [bytes, &zipped(bytes, ["x", "y"])].map(|bytes| {
+            let archives = [bytes, &zipped(bytes, ["x", "y"], as_it_is), &zipped(bytes, ["x", "y"], measured_array)];
+            let archives = archives.map(|bytes| {
                 streams(folder, "x.npz", bytes, &DIGITS);
                 own(folder, "own.npz", bytes);
                 npz::parse(bytes, &["x", "y"]).is_ok()
@@ -93,19 +98,34 @@ pub const READERS: &[Reader] = &[
         &["too-few"],
     ),
     reader("text", |folder, bytes| streams(folder, "x.txt", bytes, &WORDS), &["no-utf-8"]),
-    reader("safetensors", |_, bytes| tensors(bytes).is_some_and(|read| is_kept(&read)), &[]),
+    reader(
+        "safetensors",
+        |_, bytes| {
+            let forms = [bytes, &measured(bytes)];
+            forms.map(|bytes| tensors(bytes).is_some_and(|read| is_kept(&read))).contains(&true)
+        },
+        &[],
+    ),
     reader("manifest", |_, bytes| manifest(bytes) || manifest(&sealed(bytes)), &[]),
     reader("config", |_, bytes| std::str::from_utf8(bytes).is_ok_and(configured), &["wrong"]),
     reader(
         "foreign-npz",
         |folder, bytes| {
             let names = ["loc", "untransformed_scale"].map(|end| format!("dense/kernel_posterior_{end}:0"));
-            let archives = [bytes, &zipped(bytes, names.each_ref().map(|name| &name[..]))];
+            let names = names.each_ref().map(|name| &name[..]);
+            let archives = [bytes, &zipped(bytes, names, as_it_is), &zipped(bytes, names, measured_array)];
             archives.map(|bytes| foreign(&folder.file("posterior.npz", bytes))).contains(&true)
         },
         &["texts"],
     ),
-    reader("foreign-safetensors", |folder, bytes| foreign(&folder.file("posterior.safetensors", bytes)), &[]),
+    reader(
+        "foreign-safetensors",
+        |folder, bytes| {
+            let forms = [bytes, &measured(bytes)];
+            forms.map(|bytes| foreign(&folder.file("posterior.safetensors", bytes))).contains(&true)
+        },
+        &[],
+    ),
 ];
 
 /// What the embedded digits want of new inputs: 64 numbers a row.
@@ -193,6 +213,22 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     [&sealed[..], seal.as_bytes(), b"\"\n}\n"].concat()
 }
 
+/// The most bytes of data in files that are mended.
+const MOST: usize = 1 << 14;
+
+/// A safetensors file whose header is as long as it says, and its data too, so that what the header says is read.
+fn measured(bytes: &[u8]) -> Vec<u8> {
+    let rest = bytes.get(8..).unwrap_or_default();
+    let mut documents = Deserializer::from_slice(rest).into_iter::<Value>();
+    let Some(Ok(header)) = documents.next() else { return bytes.to_vec() };
+    let (text, data) = rest.split_at(documents.byte_offset());
+    let ends =
+        header.as_object().into_iter().flatten().filter_map(|(_, tensor)| tensor.get("data_offsets")?.get(1)?.as_u64());
+    let mut data = data.to_vec();
+    data.resize(ends.max().unwrap_or(0).min(MOST as u64) as usize, 0);
+    [&(text.len() as u64).to_le_bytes(), text, &data].concat()
+}
+
 /// The bytes as gzip packs them, so that they are not refused for a checksum before they are looked at.
 fn gzipped(bytes: &[u8]) -> Vec<u8> {
     let mut packed = GzEncoder::new(Vec::new(), Compression::none());
@@ -200,8 +236,30 @@ fn gzipped(bytes: &[u8]) -> Vec<u8> {
     packed.finish().unwrap()
 }
 
-/// An archive of two arrays whose checksums are right: the bytes, cut where the second array begins.
-fn zipped(bytes: &[u8], names: [&str; 2]) -> Vec<u8> {
+/// The same for an array: a header as long as it says, and as much data as shape and type want.
+fn measured_array(bytes: &[u8]) -> Vec<u8> {
+    const LENGTH: usize = 8;
+    let (size, start) = if bytes.get(6) == Some(&1) { (2, 10) } else { (4, 12) };
+    let Some((start, rest)) = bytes.split_at_checked(start) else { return bytes.to_vec() };
+    let end = rest.iter().position(|&byte| byte == b'\n').map_or(rest.len(), |at| at + 1);
+    let (header, data) = rest.split_at(end);
+    let text = String::from_utf8_lossy(header);
+    let after = |word: &str, end: char| text.split_once(word).and_then(|(_, rest)| Some(rest.split_once(end)?.0));
+    let dims =
+        after("'shape': (", ')').unwrap_or_default().split(',').filter_map(|dim| dim.trim().parse::<usize>().ok());
+    let width = after("'descr': '", '\'').and_then(|kind| kind.get(2..)?.parse().ok()).unwrap_or(1);
+    let mut data = data.to_vec();
+    data.resize(dims.fold(width, usize::saturating_mul).min(MOST), 0);
+    let len = (header.len() as u32).to_le_bytes();
+    [&start[..LENGTH], &len[..size], header, &data].concat()
+}
+
+fn as_it_is(bytes: &[u8]) -> Vec<u8> {
+    bytes.to_vec()
+}
+
+/// An archive of two arrays whose checksums are right: the bytes, cut where the second array begins, and each as `form` makes it.
+fn zipped(bytes: &[u8], names: [&str; 2], form: fn(&[u8]) -> Vec<u8>) -> Vec<u8> {
     const MAGIC: &[u8] = b"\x93NUMPY";
     let second = bytes.windows(MAGIC.len()).skip(1).position(|bytes| bytes == MAGIC).map_or(bytes.len(), |at| at + 1);
     let (first, second) = bytes.split_at(second);
@@ -210,7 +268,7 @@ fn zipped(bytes: &[u8], names: [&str; 2]) -> Vec<u8> {
         let path = EntryPath::verbatim(format!("{name}.npy").into_bytes());
         let (mut entry, config) = archive.new_file(path).compression_method(CompressionMethod::STORE).start().unwrap();
         let mut writer = config.wrap(&mut entry);
-        writer.write_all(array).unwrap();
+        writer.write_all(&form(array)).unwrap();
         let (_, descriptor) = writer.finish().unwrap();
         entry.finish(descriptor).unwrap();
     }
