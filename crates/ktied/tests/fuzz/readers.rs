@@ -62,7 +62,8 @@ pub const READERS: &[Reader] = &[
     reader(
         "npz",
         |folder, bytes| {
-            let archives = [bytes, &zipped(bytes, ["x", "y"], as_it_is), &zipped(bytes, ["x", "y"], measured_array)];
+            let archives =
+                [bytes, &zipped(bytes, ["x", "y"], <[u8]>::to_vec), &zipped(bytes, ["x", "y"], measured_array)];
             let archives = archives.map(|bytes| {
                 streams(folder, "x.npz", bytes, &DIGITS);
                 own(folder, "own.npz", bytes);
@@ -113,7 +114,7 @@ pub const READERS: &[Reader] = &[
         |folder, bytes| {
             let names = ["loc", "untransformed_scale"].map(|end| format!("dense/kernel_posterior_{end}:0"));
             let names = names.each_ref().map(|name| &name[..]);
-            let archives = [bytes, &zipped(bytes, names, as_it_is), &zipped(bytes, names, measured_array)];
+            let archives = [bytes, &zipped(bytes, names, <[u8]>::to_vec), &zipped(bytes, names, measured_array)];
             archives.map(|bytes| foreign(&folder.file("posterior.npz", bytes))).contains(&true)
         },
         &["texts"],
@@ -229,13 +230,6 @@ fn measured(bytes: &[u8]) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes(), text, &data].concat()
 }
 
-/// The bytes as gzip packs them, so that they are not refused for a checksum before they are looked at.
-fn gzipped(bytes: &[u8]) -> Vec<u8> {
-    let mut packed = GzEncoder::new(Vec::new(), Compression::none());
-    packed.write_all(bytes).unwrap();
-    packed.finish().unwrap()
-}
-
 /// The same for an array: a header as long as it says, and as much data as shape and type want.
 fn measured_array(bytes: &[u8]) -> Vec<u8> {
     const LENGTH: usize = 8;
@@ -254,8 +248,11 @@ fn measured_array(bytes: &[u8]) -> Vec<u8> {
     [&start[..LENGTH], &len[..size], header, &data].concat()
 }
 
-fn as_it_is(bytes: &[u8]) -> Vec<u8> {
-    bytes.to_vec()
+/// The bytes as gzip packs them, so that they are not refused for a checksum before they are looked at.
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::none());
+    packed.write_all(bytes).unwrap();
+    packed.finish().unwrap()
 }
 
 /// An archive of two arrays whose checksums are right: the bytes, cut where the second array begins, and each as `form` makes it.
